@@ -17,7 +17,7 @@ use pilothouse_core::{
     Action, ActionResult, Applied, Author, Cache, Delta, Detail, Execution, Grants, Halt,
     InformerKey, Kind, LabelSelector, Limits, Manifest, ObjectKey, Operation, Outcome, PatchType,
     Permissions, PlanContext, Reader, Requirement, ResourceVersion, Schema, Scope, Snapshot,
-    Subject, Verb, Write, WriteDeclaration, plan,
+    SubjectKey, Verb, Write, WriteDeclaration, plan,
 };
 use pilothouse_tests::{Server, ServerOptions};
 use serde_json::{Value, json};
@@ -231,7 +231,7 @@ async fn heard_of_refusal(rig: &Rig, kind: &Kind) -> Result<(String, String)> {
     let manifest = Manifest {
         name: "p".into(),
         version: "1.0.0".into(),
-        subject: Subject::Singleton,
+        reconciles: vec![],
         reads: vec![],
         indexes: vec![],
         writes: vec![WriteDeclaration {
@@ -255,7 +255,7 @@ async fn heard_of_refusal(rig: &Rig, kind: &Kind) -> Result<(String, String)> {
         permissions: &Permissions::of(&manifest, &Grants::as_requested()),
         manager: "p",
         applied: &Applied::default(),
-        key: &ObjectKey::singleton(),
+        key: &SubjectKey::singleton(),
     };
     let mut reader = Reader::new(Snapshot::default(), Arc::new(Scope::default()), 0);
     let plan = plan(context, &Outcome::of(vec![action]), &mut reader)?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pilothouse_core::{ObjectKey, Plugin, Reader, Request, Scope, Snapshot};
+use pilothouse_core::{ObjectKey, Plugin, Reader, Request, Scope, Snapshot, SubjectKey};
 use pilothouse_tests::guest;
 use pilothouse_wasm::{
     CacheStats, CodeCache, CompileLimits, CompileOptions, Compiler, Engine, EngineOptions,
@@ -262,12 +262,14 @@ fn an_executable_that_is_no_compiler_is_said_to_be_none() {
 /// Returns the p50 and the p99 of a well-behaved plugin's reconciles while `act` runs.
 fn latency_while(plugin: &Arc<WasmPlugin>, act: impl FnOnce()) -> [Duration; 2] {
     let has_ended = AtomicBool::new(false);
+    let kind = Arc::new(plugin.manifest().reconciles[0].kind.clone());
+    let key = SubjectKey::of(&kind, ObjectKey::new("default", "a"));
     let mut times: Vec<Duration> = std::thread::scope(|scope| {
         let neighbour = scope.spawn(|| {
             let mut times = vec![];
             while !has_ended.load(Ordering::Relaxed) {
                 let request = Request {
-                    key: ObjectKey::new("default", "a"),
+                    key: key.clone(),
                     attempt: 1,
                     previous: vec![],
                     memo: None,

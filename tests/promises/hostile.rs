@@ -137,6 +137,32 @@ const CASES: &[(u32, &str, &str)] = &[
         "read-secrets",
         "v1/Secret is not among the manifest's reads",
     ),
+    (
+        27,
+        "memo-too-long",
+        "a memo of 65537 bytes; it has at most 65536",
+    ),
+    (27, "memo-full", "1 writes: "),
+    (28, "rest-a-year", "1 writes: "),
+    (
+        29,
+        "confirm-flood",
+        "10000 questions to confirm; an outcome has at most 100",
+    ),
+    (
+        29,
+        "confirm-secret",
+        "v1/Secret is not among the manifest's reads",
+    ),
+    (
+        30,
+        "delete-all",
+        "deletecollection of v1/ConfigMap is not among the manifest's writes",
+    ),
+    (30, "delete-all-elsewhere", NO_NAMESPACE),
+    (31, "call", "this host offers no calls"),
+    (32, "page-of-nothing", "list-page with a limit of 0"),
+    (32, "page-flood", "1 writes: "),
     // These must only be the same in every reconcile, which `run` checks.
     (18, "hash-order", "seen"),
     (18, "addresses", "seen"),
@@ -253,7 +279,7 @@ impl Rig {
         let took = started.elapsed();
         let run = Run {
             plugin: ran.held().plugin,
-            name: ran.held().request.key.name.to_string(),
+            name: ran.held().object().name.to_string(),
             verdict: verdict(&ran),
             took,
         };

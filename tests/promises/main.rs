@@ -15,6 +15,7 @@ mod endpoints_cases;
 mod guests;
 mod hostile;
 mod informers;
+mod kinds;
 mod languages;
 mod metrics;
 mod own_project;

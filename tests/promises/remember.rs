@@ -81,29 +81,35 @@ impl Rig {
     }
 }
 
+/// Two sums, and a run between them that has no new numbers.
+async fn sums(rig: &Rig) -> Result<()> {
+    rig.ask(json!({"numbers": "1 2 3"})).await?;
+    rig.sum_becomes("6").await?;
+    let runs = rig.how().len();
+    rig.change(json!({"other": "x"})).await?;
+    rig.runs_become(runs + 1).await?;
+    rig.change(json!({"numbers": "1 2 4"})).await?;
+    rig.sum_becomes("7").await
+}
+
 #[tokio::test]
 async fn what_a_run_has_remembered_the_next_one_is_given() -> Result<()> {
     let rig = Rig::start("").await?;
-    rig.ask(json!({"numbers": "1 2 3"})).await?;
-    rig.sum_becomes("6").await?;
-    rig.change(json!({"other": "x"})).await?;
-    rig.runs_become(2).await?;
-    rig.change(json!({"numbers": "1 2 4"})).await?;
-    rig.sum_becomes("7").await?;
-    assert_eq!(rig.how(), ["computed", "remembered", "computed"]);
+    sums(&rig).await?;
+    let how = rig.how();
+    let computed = how.iter().filter(|how| *how == "computed").count();
+    assert_eq!(computed, 2, "each sum once: {how:?}");
+    assert!(how.len() > 2, "{how:?}");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_plugin_whose_memos_are_all_forgotten_comes_to_the_same_end() -> Result<()> {
     let rig = Rig::start("forget-memos = true").await?;
-    rig.ask(json!({"numbers": "1 2 3"})).await?;
-    rig.sum_becomes("6").await?;
-    rig.change(json!({"other": "x"})).await?;
-    rig.runs_become(2).await?;
-    rig.change(json!({"numbers": "1 2 4"})).await?;
-    rig.sum_becomes("7").await?;
-    assert_eq!(rig.how(), ["computed", "computed", "computed"]);
+    sums(&rig).await?;
+    let how = rig.how();
+    assert!(how.len() > 2, "{how:?}");
+    assert!(how.iter().all(|how| how == "computed"), "{how:?}");
     Ok(())
 }
 

@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use anyhow::Result;
 use pilothouse_core::{
-    ActionResult, ControllerSettings, Delta, Finished, Hub, Kind, Listing, Manifest, Next, NextRun,
-    Object, ObjectKey, Outcome, Plugin, Reader, Request, ResourceVersion, RunError, Writing,
+    ActionResult, ControllerSettings, Delta, Finished, FollowUp, Hub, Kind, Listing, Manifest,
+    Next, NextRun, Object, ObjectKey, Outcome, Plugin, Reader, Request, ResourceVersion, RunError,
+    Writing,
 };
 use serde_json::Value;
 
-/// Runs the plugin for one key of a cluster with these objects. Returns false if the hub does not
-/// run this key, because it is no key of the plugin. The error is that of the reconcile.
+/// Runs the plugin, which reconciles one kind, for one key of a cluster with these objects. Returns
+/// false if the hub does not run this key, because it is no key of the plugin. The error is that of
+/// the reconcile.
 pub fn run_in_memory(plugin: Arc<dyn Plugin>, objects: &[Value], key: &ObjectKey) -> Result<bool> {
     let mut hub = Hub::default();
     // Reconciles of other keys are taken from the hub and never ended, so they must not use up the
@@ -39,7 +41,7 @@ pub fn run_in_memory(plugin: Arc<dyn Plugin>, objects: &[Value], key: &ObjectKey
         hub.apply(informer, delta, Duration::ZERO);
     }
     while let Next::Run(reconcile) = hub.next(Duration::ZERO, 0) {
-        if reconcile.held().request.key == *key {
+        if reconcile.held().request.key.object == *key {
             let ran = reconcile.run();
             let plan = ran.plan().map(|_| true);
             return plan.map_err(|error| anyhow::anyhow!("{error}"));
@@ -60,11 +62,15 @@ impl Plugin for AgainSoon {
     fn reconcile(&self, request: &Request, reader: &mut Reader) -> Result<Outcome, RunError> {
         let request = Request {
             previous: Vec::new(),
+            memo: None,
             ..request.clone()
         };
         let outcome = self.0.reconcile(&request, reader)?;
         Ok(Outcome {
-            follow_up: NextRun::After(Duration::from_secs(1)).into(),
+            follow_up: FollowUp {
+                next: NextRun::After(Duration::from_secs(1)),
+                ..outcome.follow_up
+            },
             ..outcome
         })
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use pilothouse_core::{
-    Kind, Limits, Manifest, Plugin, Subject, escaped, lack_of_settings, settings_file_of,
+    Kind, Limits, Manifest, Plugin, Selection, escaped, lack_of_settings, settings_file_of,
 };
 use pilothouse_wasm::{
     Compiler, Engine, EngineOptions, LimitPolicy, LoadReport, RunLimits, load_with,
@@ -245,10 +245,12 @@ fn distinct(names: &[String]) -> String {
 }
 
 fn manifest_lines(manifest: &Manifest) -> Vec<Line> {
-    let mut lines = vec![
-        ("plugin", format!("{} {}", manifest.name, manifest.version)),
-        ("reconciles", subject(&manifest.subject)),
-    ];
+    let mut lines = vec![("plugin", format!("{} {}", manifest.name, manifest.version))];
+    if manifest.reconciles.is_empty() {
+        lines.push(("reconciles", "one key for the whole cluster".to_owned()));
+    }
+    let selections = manifest.reconciles.iter();
+    lines.extend(selections.map(|selection| ("reconciles", selected(selection))));
     for read in &manifest.reads {
         let mut text = read.kind.to_string();
         let fields = if read.fields.is_empty() {
@@ -289,28 +291,23 @@ fn manifest_lines(manifest: &Manifest) -> Vec<Line> {
     lines
 }
 
-fn subject(subject: &Subject) -> String {
-    match subject {
-        Subject::Singleton => "one key for the whole cluster".to_owned(),
-        Subject::Each(selection) => {
-            let mut text = format!("each {}", selection.kind);
-            let labels = selection.labels.to_string();
-            if !labels.is_empty() {
-                let _ = write!(text, " with {labels}");
-            }
-            if !selection.namespaces.is_empty() {
-                let _ = write!(text, " in {}", selection.namespaces.join(", "));
-            }
-            if let Some(fields) = &selection.fields {
-                let _ = write!(text, "; only {fields}");
-            }
-            if !selection.companions.is_empty() {
-                let kinds: Vec<String> = selection.companions.iter().map(Kind::to_string).collect();
-                let _ = write!(text, "; also enqueued by {}", kinds.join(", "));
-            }
-            text
-        }
+fn selected(selection: &Selection) -> String {
+    let mut text = format!("each {}", selection.kind);
+    let labels = selection.labels.to_string();
+    if !labels.is_empty() {
+        let _ = write!(text, " with {labels}");
     }
+    if !selection.namespaces.is_empty() {
+        let _ = write!(text, " in {}", selection.namespaces.join(", "));
+    }
+    if let Some(fields) = &selection.fields {
+        let _ = write!(text, "; only {fields}");
+    }
+    if !selection.companions.is_empty() {
+        let kinds: Vec<String> = selection.companions.iter().map(Kind::to_string).collect();
+        let _ = write!(text, "; also enqueued by {}", kinds.join(", "));
+    }
+    text
 }
 
 fn limits(limits: &RunLimits, asked: &Limits) -> String {
@@ -360,7 +357,7 @@ mod tests {
             }]}"#,
         );
         assert_eq!(
-            subject(&manifest.unwrap().subject),
+            selected(&manifest.unwrap().reconciles[0]),
             "each v1/Service with app=web in a, b; only type=ClusterIP; also enqueued by v1/Endpoints"
         );
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pilothouse_core::{
     BrokenKey, ControllerStatus, Detail, Hub, InformerKey, InformerStatus, Kind, LoopingKey,
-    Manifest, PluginEntry, PluginState, Time,
+    Manifest, PluginEntry, PluginState, SubjectKey, Time,
 };
 use serde::Serialize;
 
@@ -71,8 +71,8 @@ pub struct PluginStatus {
 
 #[derive(Debug, Default, Serialize)]
 pub struct Kinds {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub subject: Option<String>,
+    /// None for a singleton.
+    pub reconciles: Vec<String>,
     pub reads: Vec<String>,
     pub writes: Vec<String>,
 }
@@ -85,10 +85,28 @@ pub struct Keys {
     pub failed: usize,
 }
 
+/// A key that a plugin reconciles. A singleton's has no kind, and an empty object.
+#[derive(Debug, Serialize)]
+pub struct KeyStatus {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    pub object: String,
+}
+
+impl KeyStatus {
+    fn of(key: &SubjectKey) -> Self {
+        Self {
+            kind: key.kind.as_ref().map(ToString::to_string),
+            object: key.object.to_string(),
+        }
+    }
+}
+
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Broken {
-    pub object: String,
+    #[serde(flatten)]
+    pub key: KeyStatus,
     pub failures: u32,
     pub reason: String,
     /// Time until it is retried; `None` if only a change brings it back.
@@ -99,7 +117,8 @@ pub struct Broken {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Looping {
-    pub object: String,
+    #[serde(flatten)]
+    pub key: KeyStatus,
     /// Consecutive reconciles that nothing but the key's own writes has caused.
     pub runs: u32,
     /// What changes each time, as a JSON Pointer into the object that is written.
@@ -139,7 +158,8 @@ pub struct Reconciles {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastErrorStatus {
-    pub object: String,
+    #[serde(flatten)]
+    pub key: KeyStatus,
     pub message: String,
     pub seconds_ago: u64,
 }
@@ -147,7 +167,7 @@ pub struct LastErrorStatus {
 fn looping(keys: &[LoopingKey]) -> Vec<Looping> {
     keys.iter()
         .map(|looping| Looping {
-            object: looping.key.to_string(),
+            key: KeyStatus::of(&looping.key),
             runs: looping.runs,
             field: looping.field.clone(),
         })
@@ -157,7 +177,7 @@ fn looping(keys: &[LoopingKey]) -> Vec<Looping> {
 fn broken(keys: &[BrokenKey]) -> Vec<Broken> {
     keys.iter()
         .map(|broken| Broken {
-            object: broken.key.to_string(),
+            key: KeyStatus::of(&broken.key),
             failures: broken.failures,
             reason: broken.reason.clone(),
             retry_seconds: broken.retry_in.map(|time| time.as_secs()),
@@ -286,7 +306,7 @@ impl StatusSources {
             last_error: controller
                 .and_then(|controller| controller.last_error.as_ref())
                 .map(|error| LastErrorStatus {
-                    object: error.key.to_string(),
+                    key: KeyStatus::of(&error.key),
                     message: error.message.clone(),
                     seconds_ago: self.shared.now().saturating_sub(error.at).as_secs(),
                 }),
@@ -297,10 +317,11 @@ impl StatusSources {
 /// The kinds that a manifest names.
 fn kinds(manifest: &Manifest) -> Kinds {
     let text = |kind: &Kind| kind.to_string();
+    let selections = manifest.reconciles.iter();
     let reads = manifest.reads.iter();
     let writes = manifest.writes.iter();
     Kinds {
-        subject: manifest.subject_kind().map(text),
+        reconciles: selections.map(|selection| text(&selection.kind)).collect(),
         reads: reads.map(|read| text(&read.kind)).collect(),
         writes: writes.map(|write| text(&write.kind)).collect(),
     }

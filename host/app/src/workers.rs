@@ -223,11 +223,11 @@ impl WorkerContext {
         let plugin = held.plugin_name();
         let news = |text: &str| self.reports.news(held.plugin, plugin, text);
         if let Some(reason) = ran.denied().and_then(|denied| news(&denied.to_string())) {
-            warn!(plugin, kind = held.subject_kind(), object = %held.request.key, reason, "read denied");
+            warn!(plugin, kind = held.kind(), object = %held.object(), reason, "read denied");
         }
         let warnings = ran.plan().into_iter().flat_map(Plan::warnings);
         for reason in warnings.filter_map(|warning| news(warning)) {
-            warn!(plugin, kind = held.subject_kind(), object = %held.request.key, reason, "part of the outcome had no effect");
+            warn!(plugin, kind = held.kind(), object = %held.object(), reason, "part of the outcome had no effect");
         }
     }
 
@@ -298,8 +298,8 @@ impl WorkerContext {
                 let held = finished.held();
                 debug!(
                     plugin = held.plugin_name(),
-                    kind = held.subject_kind(),
-                    object = %held.request.key,
+                    kind = held.kind(),
+                    object = %held.object(),
                     objects = fetch.questions.len(),
                     "the server contradicts the snapshot; nothing is written"
                 );
@@ -313,12 +313,12 @@ impl WorkerContext {
     /// Logs how a reconcile has ended, and gives its key back.
     fn finish(&self, finished: Finished) {
         let held = finished.held();
-        let (plugin, kind) = (held.plugin_name().to_owned(), held.subject_kind());
+        let (plugin, kind) = (held.plugin_name().to_owned(), held.kind());
         if let Some(error) = finished.error() {
             self.report_failure(held, error);
         }
         if let Some(LoopingKey { key, runs, field }) = self.shared.finished(finished).looping {
-            warn!(plugin, kind, object = %key, runs, field, "a key is run only by its own writes; slowed down");
+            warn!(plugin, kind, object = %key.object, runs, field, "a key is run only by its own writes; slowed down");
         }
     }
 
@@ -327,7 +327,7 @@ impl WorkerContext {
         if matches!(error, ReconcileError::Run(RunError::Timeout(_))) {
             self.metrics.timed_out(plugin);
         }
-        let (kind, object) = (held.subject_kind(), &held.request.key);
+        let (kind, object) = (held.kind(), held.object());
         let attempt = held.request.attempt;
         // An outage is logged once, by the first key that cannot reach the API server.
         let is_said = matches!(error, ReconcileError::Unavailable(_))
@@ -347,13 +347,13 @@ fn report(held: &RunningKey, effects: &[Effect]) {
     let results = || effects.iter().map(|effect| &effect.result);
     debug!(
         plugin,
-        kind = held.subject_kind(),
-        object = %held.request.key,
+        kind = held.kind(),
+        object = %held.object(),
         writes = results().filter(|result| matches!(result, ActionResult::Done(_))).count(),
         "reconciled"
     );
     for error in results().filter_map(ActionResult::error) {
-        debug!(plugin, kind = held.subject_kind(), object = %held.request.key, error, "action failed");
+        debug!(plugin, kind = held.kind(), object = %held.object(), error, "action failed");
     }
 }
 

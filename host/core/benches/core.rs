@@ -4,13 +4,13 @@
 
 use std::hint::black_box;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use pilothouse_core::{
-    Backoff, Cache, Delta, Detail, FieldPath, Filter, InformerKey, KindScope, LabelSelector,
+    Backoff, Cache, Delta, Detail, FieldPath, Filter, InformerKey, Kind, KindScope, LabelSelector,
     ListFilter, Listing, NORMAL, Object, ObjectKey, Read, ReadSets, Reader, Requirement,
-    ResourceVersion, Scope, ScopePart, Snapshot, Subscribed, Subscription, WorkQueue,
+    ResourceVersion, Scope, ScopePart, Snapshot, SubjectKey, Subscribed, Subscription, WorkQueue,
 };
 
 #[path = "support/pods.rs"]
@@ -218,15 +218,16 @@ fn reads_of(number: usize) -> [Read; 3] {
     ]
 }
 
-fn key(number: usize) -> ObjectKey {
-    ObjectKey::new("default", &format!("key-{number}"))
+fn key(number: usize) -> SubjectKey {
+    static KIND: LazyLock<Arc<Kind>> = LazyLock::new(|| Arc::new(Kind::new("", "v1", "Service")));
+    SubjectKey::of(&KIND, ObjectKey::new("default", &format!("key-{number}")))
 }
 
 fn read_sets() {
     let per_read = |before: usize, sets: &ReadSets| {
         format!("{} B", resident().saturating_sub(before) / sets.len())
     };
-    let made: Vec<(ObjectKey, [Read; 3])> = (0..KEYS)
+    let made: Vec<(SubjectKey, [Read; 3])> = (0..KEYS)
         .map(|number| (key(number), reads_of(number)))
         .collect();
     let mut sets = ReadSets::default();
@@ -277,9 +278,7 @@ fn matching(cache: &Cache) {
 }
 
 fn queue() {
-    let keys: Vec<ObjectKey> = (0..1_000)
-        .map(|number| ObjectKey::new("default", &format!("key-{number}")))
-        .collect();
+    let keys: Vec<SubjectKey> = (0..1_000).map(key).collect();
     let mut queue = WorkQueue::new(Backoff::default());
     let reconcile = per_operation(2_000_000, |number| {
         queue.add(&keys[number % keys.len()], NORMAL, Duration::ZERO);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use pilothouse_core::{
     ControllerSettings, Decision, Delta, Hub, Kind, LabelSelector, Limits, Listing, Manifest, Next,
     Object, Outcome, Plugin, ReadDeclaration, Reader, Request, ResourceVersion, RunError,
-    Selection, Subject,
+    Selection,
 };
 
 /// The number of workers: one more than the cores that this is meant for, as in the host.
@@ -76,13 +76,13 @@ fn busy(name: &str, kind: &Kind) -> Arc<Busy> {
     Arc::new(Busy(Manifest {
         name: name.into(),
         version: "1".into(),
-        subject: Subject::Each(Selection {
+        reconciles: vec![Selection {
             kind: kind.clone(),
             labels: LabelSelector::default(),
             fields: None,
             namespaces: vec![],
             companions: vec![],
-        }),
+        }],
         reads: vec![ReadDeclaration::new(kind.clone(), vec![])],
         indexes: vec![],
         writes: vec![],

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pilothouse_core::{
     ControllerSettings, Delta, Exchange, Hub, IndexDeclaration, Kind, LabelSelector, Limits,
     Listing, Manifest, Object, Outcome, Plugin, Preparation, ReadDeclaration, Reader, Request,
-    ResourceVersion, RunError, Selection, Subject,
+    ResourceVersion, RunError, Selection,
 };
 
 #[path = "support/pods.rs"]
@@ -145,13 +145,13 @@ fn reads_pods(name: &str, field: &str) -> Arc<dyn Plugin> {
     Arc::new(Idle(Manifest {
         name: name.into(),
         version: "1".into(),
-        subject: Subject::Each(Selection {
+        reconciles: vec![Selection {
             kind: kind.clone(),
             labels: LabelSelector::default(),
             fields: None,
             namespaces: vec![],
             companions: vec![],
-        }),
+        }],
         reads: vec![ReadDeclaration::new(kind.clone(), vec![field.into()])],
         indexes: vec![IndexDeclaration {
             name: "by".into(),

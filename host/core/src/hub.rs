@@ -29,6 +29,7 @@ use crate::model::informer_key::InformerKey;
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
 use crate::model::object::Schema;
+use crate::model::subject_key::SubjectKey;
 use crate::queue::{LOW, NORMAL, Time};
 
 mod answers;
@@ -49,6 +50,7 @@ mod settings;
 mod share;
 mod status;
 mod subject;
+mod subjects;
 mod wanted_informers;
 
 use answers::{Answered, Known};
@@ -603,7 +605,7 @@ impl Hub {
     pub fn rehearse(
         &self,
         plugin: PluginId,
-        key: &ObjectKey,
+        key: &SubjectKey,
         wall_clock_ms: u64,
     ) -> Option<Rehearsal> {
         let controller = self.controllers.get(&plugin)?;

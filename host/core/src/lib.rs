@@ -27,8 +27,8 @@ pub use model::fields::FieldPath;
 pub use model::informer_key::InformerKey;
 pub use model::key::{KeyRef, Kind, KindError, ObjectKey, ResourceVersion};
 pub use model::manifest::{
-    HOST, IndexDeclaration, Limits, Manifest, ManifestError, ReadDeclaration, Selection, Subject,
-    Verb, WriteDeclaration, is_dns_label,
+    HOST, IndexDeclaration, Limits, Manifest, ManifestError, ReadDeclaration, Selection, Verb,
+    WriteDeclaration, is_dns_label,
 };
 pub use model::object::{Object, Schema};
 pub use model::outcome::{
@@ -37,6 +37,7 @@ pub use model::outcome::{
 };
 pub use model::query::{Confirmation, ListFilter};
 pub use model::selector::{FieldSelector, LabelSelector, LabelSelectorError, Requirement};
+pub use model::subject_key::SubjectKey;
 pub use model::text::{cut, cut_line, escaped, hex, one_line};
 
 // What informers bring, and what a reconcile sees of it.

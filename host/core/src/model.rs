@@ -10,4 +10,5 @@ pub mod object;
 pub mod outcome;
 pub mod query;
 pub mod selector;
+pub mod subject_key;
 pub mod text;

@@ -7,6 +7,7 @@ pub mod accepted;
 mod body;
 pub mod children;
 pub mod confirm;
+mod digest;
 pub mod execution;
 mod halt;
 mod identity;
@@ -24,6 +25,7 @@ use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
 use crate::model::outcome::{Action, ActionResult, EffectVerb, Outcome};
 use crate::model::selector::LabelSelectorError;
+use crate::model::subject_key::SubjectKey;
 use crate::plan::confirm::Confirmed;
 use crate::plan::unchanged::Applied;
 use crate::plan::write::{Operation, Write};
@@ -248,7 +250,7 @@ pub struct PlanContext<'a> {
     /// What it last applied.
     pub applied: &'a Applied,
     /// The key it reconciled.
-    pub key: &'a ObjectKey,
+    pub key: &'a SubjectKey,
 }
 
 /// Turns an outcome into writes. `reader` is the reconcile's own, so what planning reads

@@ -29,7 +29,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use crate::model::key::ObjectKey;
+use crate::model::subject_key::SubjectKey;
 use crate::queue::backoff::Backoff;
 
 /// Time since the host started. It never goes back.
@@ -66,17 +66,17 @@ pub struct WorkQueue {
     /// Invariant: `pending`, `delayed` and `entries` agree. A key is in at most one of the first
     /// two (a held key is in `delayed`) and in neither while it runs. It has an entry as long as
     /// there is anything to remember about it.
-    pending: BTreeMap<QueuePosition, ObjectKey>,
-    delayed: BTreeMap<(Time, u64), ObjectKey>,
-    entries: HashMap<ObjectKey, Entry>,
+    pending: BTreeMap<QueuePosition, SubjectKey>,
+    delayed: BTreeMap<(Time, u64), SubjectKey>,
+    entries: HashMap<SubjectKey, Entry>,
     /// The number of entries with failures, and the broken keys, so that reading them walks no
     /// entries.
     failing: usize,
-    broken: BTreeSet<ObjectKey>,
+    broken: BTreeSet<SubjectKey>,
     backoff: Backoff,
     next_ticket: u64,
     /// The running keys and when they were handed out. A plugin's concurrency keeps this short.
-    running: Vec<(ObjectKey, Time)>,
+    running: Vec<(SubjectKey, Time)>,
     /// How many keys are pending with each priority. No count is zero.
     depth: BTreeMap<Priority, usize>,
     held: usize,
@@ -155,7 +155,7 @@ pub struct Counts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// The key.
-    pub key: ObjectKey,
+    pub key: SubjectKey,
     /// Failures in a row so far.
     pub failures: u32,
     /// The priority it ran with.
@@ -174,7 +174,7 @@ impl WorkQueue {
     }
 
     /// Queues a key to run as soon as it can.
-    pub fn add(&mut self, key: &ObjectKey, priority: Priority, now: Time) {
+    pub fn add(&mut self, key: &SubjectKey, priority: Priority, now: Time) {
         let entry = self.entries.get(key);
         let waits_for = entry
             .map_or(Time::ZERO, Entry::waits_until)
@@ -226,7 +226,7 @@ impl WorkQueue {
     }
 
     /// Queues a key to run after `delay`. If it runs earlier anyway, only its priority can rise.
-    pub fn add_after(&mut self, key: &ObjectKey, delay: Duration, priority: Priority, now: Time) {
+    pub fn add_after(&mut self, key: &SubjectKey, delay: Duration, priority: Priority, now: Time) {
         if delay.is_zero() {
             return self.add(key, priority, now);
         }
@@ -273,7 +273,7 @@ impl WorkQueue {
 
     /// Hands out this key if it is pending or held, regardless of its position. It runs until
     /// [`done`](Self::done).
-    pub fn claim(&mut self, key: &ObjectKey, now: Time) -> Option<Taken> {
+    pub fn claim(&mut self, key: &SubjectKey, now: Time) -> Option<Taken> {
         self.release(key);
         match self.entries.get(key)?.state {
             State::Pending { place, .. } => self.hand_out(place, now),
@@ -296,7 +296,7 @@ impl WorkQueue {
 
     /// Hands out a key as if it had been added with this priority before, even while draining.
     /// `None` if it runs, is held, or must wait for its time. Then it runs later.
-    pub fn visit(&mut self, key: &ObjectKey, priority: Priority, now: Time) -> Option<Taken> {
+    pub fn visit(&mut self, key: &SubjectKey, priority: Priority, now: Time) -> Option<Taken> {
         let is_draining = std::mem::replace(&mut self.is_draining, false);
         self.add(key, priority, now);
         self.is_draining = is_draining;
@@ -328,7 +328,7 @@ impl WorkQueue {
     /// `at_least` if that is longer. Returns the delay.
     pub fn fail(
         &mut self,
-        key: &ObjectKey,
+        key: &SubjectKey,
         at_least: Duration,
         priority: Priority,
         now: Time,
@@ -343,20 +343,20 @@ impl WorkQueue {
     }
 
     /// Counts a failure of a running key that is not retried by itself.
-    pub fn fail_terminally(&mut self, key: &ObjectKey, now: Time) {
+    pub fn fail_terminally(&mut self, key: &SubjectKey, now: Time) {
         self.count_failure(key, now);
     }
 
     /// From now on, this key runs no earlier than at this time, whatever adds it. Only a running
     /// key can be told: it has not been added again for an earlier time yet.
-    pub fn set_not_before(&mut self, key: &ObjectKey, at: Time) {
+    pub fn set_not_before(&mut self, key: &SubjectKey, at: Time) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.not_before = at;
         }
     }
 
     /// Resets a key's failures.
-    pub fn forget(&mut self, key: &ObjectKey) {
+    pub fn forget(&mut self, key: &SubjectKey) {
         if let Some(entry) = self.entries.get_mut(key) {
             let before = std::mem::take(&mut entry.failures);
             self.recount(key, before, 0);
@@ -364,7 +364,7 @@ impl WorkQueue {
     }
 
     /// Takes back a key that was handed out. If it was added while it ran, it is queued again.
-    pub fn done(&mut self, key: &ObjectKey, now: Time) {
+    pub fn done(&mut self, key: &SubjectKey, now: Time) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
         };
@@ -416,7 +416,7 @@ impl WorkQueue {
     }
 
     /// Makes a held key pending again.
-    pub fn release(&mut self, key: &ObjectKey) {
+    pub fn release(&mut self, key: &SubjectKey) {
         let state = self.entries.get(key).map(|entry| &entry.state);
         if let Some(&State::Held {
             due,
@@ -431,7 +431,7 @@ impl WorkQueue {
     }
 
     /// Changes the time at which a held key becomes pending by itself.
-    pub fn hold_until(&mut self, key: &ObjectKey, until: Time) {
+    pub fn hold_until(&mut self, key: &SubjectKey, until: Time) {
         let new = (until, self.ticket());
         if let Some(Entry {
             state: State::Held { due, .. },
@@ -444,24 +444,29 @@ impl WorkQueue {
         }
     }
 
-    /// Drops every key and what is remembered about it. Running keys end and run again only if they
-    /// are added.
-    pub fn clear(&mut self) {
-        self.pending.clear();
-        self.delayed.clear();
-        self.depth.clear();
-        self.held = 0;
-        self.failing = 0;
-        self.broken.clear();
-        self.entries.retain(|_, entry| {
-            entry.failures = 0;
-            entry.not_before = Time::ZERO;
-            let is_running = matches!(entry.state, State::Running { .. });
-            if is_running {
-                entry.state = State::Running { again: None };
+    /// Drops all keys but these, and what is remembered about the others. Of these others, running
+    /// keys end and run again only if they are added.
+    pub fn retain(&mut self, is_kept: impl Fn(&SubjectKey) -> bool) {
+        let keys = self.entries.keys();
+        let dropped: Vec<SubjectKey> = keys.filter(|key| !is_kept(key)).cloned().collect();
+        for key in dropped {
+            self.forget(&key);
+            self.set_not_before(&key, Time::ZERO);
+            match self.entries.get(&key).map(|entry| &entry.state) {
+                Some(State::Running { .. }) => {
+                    self.set_running(&key, None);
+                    continue;
+                }
+                Some(&State::Pending { place, .. }) => drop(self.pull(&place)),
+                Some(&State::Delayed { due, .. }) => drop(self.delayed.remove(&due)),
+                Some(&State::Held { due, .. }) => {
+                    self.delayed.remove(&due);
+                    self.held -= 1;
+                }
+                Some(State::Idle) | None => {}
             }
-            is_running
-        });
+            self.remove_entry(&key);
+        }
     }
 
     /// From now on, only pending and held keys, and keys that are added while they run, are handed
@@ -501,7 +506,7 @@ impl WorkQueue {
     }
 
     /// Whether a key is pending.
-    pub fn is_pending(&self, key: &ObjectKey) -> bool {
+    pub fn is_pending(&self, key: &SubjectKey) -> bool {
         let state = self.entries.get(key).map(|entry| &entry.state);
         matches!(state, Some(State::Pending { .. }))
     }
@@ -524,7 +529,7 @@ impl WorkQueue {
 
     /// The broken keys in order, with their failures and the time of their next try, if there is
     /// one.
-    pub fn broken(&self) -> impl ExactSizeIterator<Item = (&ObjectKey, u32, Option<Time>)> {
+    pub fn broken(&self) -> impl ExactSizeIterator<Item = (&SubjectKey, u32, Option<Time>)> {
         self.broken.iter().map(|key| {
             let entry = self.entries.get(key);
             let due = match entry.map(|entry| &entry.state) {
@@ -551,7 +556,7 @@ impl WorkQueue {
     }
 
     /// The keys whose last reconcile failed. Linear in the number of remembered keys.
-    pub fn failed(&self) -> impl Iterator<Item = &ObjectKey> {
+    pub fn failed(&self) -> impl Iterator<Item = &SubjectKey> {
         let failed = self.entries.iter();
         failed
             .filter(|(_, entry)| entry.failures > 0)
@@ -559,7 +564,7 @@ impl WorkQueue {
     }
 
     /// Forgets a key if it is neither queued nor running. Returns whether it was forgotten.
-    pub fn forget_idle(&mut self, key: &ObjectKey) -> bool {
+    pub fn forget_idle(&mut self, key: &SubjectKey) -> bool {
         let state = self.entries.get(key).map(|entry| &entry.state);
         let is_idle = matches!(state, None | Some(State::Idle));
         if is_idle {
@@ -569,13 +574,13 @@ impl WorkQueue {
     }
 
     /// Whether a key's last reconcile failed.
-    pub fn is_failing(&self, key: &ObjectKey) -> bool {
+    pub fn is_failing(&self, key: &SubjectKey) -> bool {
         let entry = self.entries.get(key);
         entry.is_some_and(|entry| entry.failures > 0)
     }
 
     /// Whether a key is broken.
-    pub fn is_broken(&self, key: &ObjectKey) -> bool {
+    pub fn is_broken(&self, key: &SubjectKey) -> bool {
         self.broken.contains(key)
     }
 
@@ -618,12 +623,12 @@ impl WorkQueue {
         }
     }
 
-    fn make_pending(&mut self, key: &ObjectKey, priority: Priority, since: Time) {
+    fn make_pending(&mut self, key: &SubjectKey, priority: Priority, since: Time) {
         self.counts.adds += 1;
         self.push(key, priority, since);
     }
 
-    fn push(&mut self, key: &ObjectKey, priority: Priority, since: Time) {
+    fn push(&mut self, key: &SubjectKey, priority: Priority, since: Time) {
         let place = (Reverse(priority), self.ticket());
         self.pending.insert(place, key.clone());
         *self.depth.entry(priority).or_default() += 1;
@@ -651,7 +656,7 @@ impl WorkQueue {
     }
 
     /// Removes a key from the pending ones.
-    fn pull(&mut self, place: &QueuePosition) -> Option<ObjectKey> {
+    fn pull(&mut self, place: &QueuePosition) -> Option<SubjectKey> {
         let key = self.pending.remove(place)?;
         let priority = place.0.0;
         if let Some(depth) = self.depth.get_mut(&priority) {
@@ -663,20 +668,20 @@ impl WorkQueue {
         Some(key)
     }
 
-    fn stop(&mut self, key: &ObjectKey) {
+    fn stop(&mut self, key: &SubjectKey) {
         if let Some(at) = self.running.iter().position(|(running, _)| running == key) {
             self.running.swap_remove(at);
         }
     }
 
-    fn make_delayed(&mut self, key: &ObjectKey, at: Time, priority: Priority) {
+    fn make_delayed(&mut self, key: &SubjectKey, at: Time, priority: Priority) {
         let due = (at, self.ticket());
         self.delayed.insert(due, key.clone());
         self.entries.entry(key.clone()).or_default().state = State::Delayed { due, priority };
     }
 
     /// Counts a failure. Returns the failures in a row; `None` if the key is unknown.
-    fn count_failure(&mut self, key: &ObjectKey, now: Time) -> Option<u32> {
+    fn count_failure(&mut self, key: &SubjectKey, now: Time) -> Option<u32> {
         let entry = self.entries.get_mut(key)?;
         let before = entry.failures;
         let failures = before.saturating_add(1);
@@ -687,7 +692,7 @@ impl WorkQueue {
     }
 
     /// Updates the counters for a key whose number of failures changes from `before` to `now`.
-    fn recount(&mut self, key: &ObjectKey, before: u32, now: u32) {
+    fn recount(&mut self, key: &SubjectKey, before: u32, now: u32) {
         self.failing += usize::from(now > 0);
         self.failing -= usize::from(before > 0);
         match (before >= BREAK_AFTER, now >= BREAK_AFTER) {
@@ -697,13 +702,13 @@ impl WorkQueue {
         }
     }
 
-    fn drop_entry(&mut self, key: &ObjectKey) {
+    fn drop_entry(&mut self, key: &SubjectKey) {
         if let Some(entry) = self.entries.remove(key) {
             self.recount(key, entry.failures, 0);
         }
     }
 
-    fn remove_entry(&mut self, key: &ObjectKey) {
+    fn remove_entry(&mut self, key: &SubjectKey) {
         self.drop_entry(key);
         // Not while many entries are left, because shrinking moves all of them.
         if self.entries.len() <= KEPT_ROOM / 2 && self.entries.capacity() > 2 * KEPT_ROOM {
@@ -711,11 +716,11 @@ impl WorkQueue {
         }
     }
 
-    fn set_running(&mut self, key: &ObjectKey, again: Option<Again>) {
+    fn set_running(&mut self, key: &SubjectKey, again: Option<Again>) {
         self.set_state(key, State::Running { again });
     }
 
-    fn set_state(&mut self, key: &ObjectKey, state: State) {
+    fn set_state(&mut self, key: &SubjectKey, state: State) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.state = state;
         }

@@ -29,6 +29,7 @@ use crate::cache::Change;
 use crate::cache::snapshot::InformerId;
 use crate::model::key::ObjectKey;
 use crate::model::object::{IndexId, Side, ViewId};
+use crate::model::subject_key::SubjectKey;
 
 use self::error::MAX_READS;
 use self::read::{Filter, Read};
@@ -40,9 +41,9 @@ use few::Few;
 #[derive(Debug, Default)]
 pub struct ReadSets {
     /// The keys that made each read. Most reads are made by one key.
-    readers: HashMap<Arc<Read>, Few<Arc<ObjectKey>>>,
+    readers: HashMap<Arc<Read>, Few<Arc<SubjectKey>>>,
     /// The reads of each key, sorted.
-    reads_of: HashMap<Arc<ObjectKey>, Box<[Arc<Read>]>>,
+    reads_of: HashMap<Arc<SubjectKey>, Box<[Arc<Read>]>>,
     /// Label reads by a label that their objects must have. A change finds them through its
     /// object's labels.
     anchored: HashMap<LabelAnchor, Few<Arc<Read>>>,
@@ -58,7 +59,7 @@ pub struct ReadSets {
 #[derive(Debug, Default)]
 pub struct Touched<'a> {
     /// The keys with a read that the change touches, in order.
-    pub keys: Vec<&'a ObjectKey>,
+    pub keys: Vec<&'a SubjectKey>,
     /// The approximate number of labels, values and keys that were compared. This is time of the
     /// host, and must be accounted for.
     pub comparisons: usize,
@@ -104,7 +105,7 @@ pub(crate) fn touches_any(
 
 impl ReadSets {
     /// Replaces the key's reads with these.
-    pub fn set(&mut self, key: &ObjectKey, reads: BTreeSet<Read>) {
+    pub fn set(&mut self, key: &SubjectKey, reads: BTreeSet<Read>) {
         // Most reconciles make the same reads as the one before. A coarse key is registered anew,
         // because its reads may now fit within the limits.
         if self.of(key).eq(&reads) && !self.held.coarse.contains(key) {
@@ -130,7 +131,7 @@ impl ReadSets {
         if is_coarse {
             self.held.coarse.insert(key.clone());
         }
-        let reads = reads.into_iter().map(|read| read.beside(&key));
+        let reads = reads.into_iter().map(|read| read.beside(&key.object));
         let reads: Box<[_]> = reads.map(|read| self.register(read, &key)).collect();
         reads.iter().for_each(|read| self.held.add(read));
         self.reads_of.insert(key, reads);
@@ -138,7 +139,7 @@ impl ReadSets {
 
     /// Adds these reads to the key's. A key that keeps failing and reads something else each time
     /// loses the older reads.
-    pub fn join(&mut self, key: &ObjectKey, mut reads: BTreeSet<Read>) {
+    pub fn join(&mut self, key: &SubjectKey, mut reads: BTreeSet<Read>) {
         // A key that fails usually reads the same each time, or less.
         reads.retain(|read| !self.covers(key, read));
         if reads.is_empty() {
@@ -166,7 +167,7 @@ impl ReadSets {
     }
 
     /// True if every change that touches this read touches one of the key's reads.
-    fn covers(&self, key: &ObjectKey, read: &Read) -> bool {
+    fn covers(&self, key: &SubjectKey, read: &Read) -> bool {
         let known = self.reads_of.get(key);
         let has = |wanted: &Read| {
             known.is_some_and(|known| known.binary_search_by(|have| (**have).cmp(wanted)).is_ok())
@@ -189,7 +190,7 @@ impl ReadSets {
     }
 
     /// Removes all reads of the key.
-    pub fn clear(&mut self, key: &ObjectKey) {
+    pub fn clear(&mut self, key: &SubjectKey) {
         self.held.coarse.remove(key);
         for read in self.reads_of.remove(key).into_iter().flatten() {
             self.held.remove(&read);
@@ -203,7 +204,7 @@ impl ReadSets {
     }
 
     /// The key's reads.
-    pub fn of(&self, key: &ObjectKey) -> impl Iterator<Item = &Read> {
+    pub fn of(&self, key: &SubjectKey) -> impl Iterator<Item = &Read> {
         let reads = self.reads_of.get(key).into_iter().flatten();
         reads.map(|read| &**read)
     }
@@ -263,7 +264,7 @@ impl ReadSets {
         informer: InformerId,
         key: &ObjectKey,
         change: &Change,
-    ) -> BTreeSet<&ObjectKey> {
+    ) -> BTreeSet<&SubjectKey> {
         let sides = [Side::Main, Side::Status].into_iter();
         let reads = sides.map(|side| (side, Read::Applied(informer, key.clone(), side)));
         let read = reads.filter_map(|(side, read)| Some((side, self.readers.get(&read)?)));
@@ -274,7 +275,7 @@ impl ReadSets {
 
     /// The keys whose reads could contain an object of this key, whatever its content. Linear in
     /// the number of reads.
-    pub fn about(&self, informer: InformerId, key: &ObjectKey) -> BTreeSet<&ObjectKey> {
+    pub fn about(&self, informer: InformerId, key: &ObjectKey) -> BTreeSet<&SubjectKey> {
         let is_about = |read: &Read| match read {
             Read::Object(of, wanted) | Read::Applied(of, wanted, _) => {
                 *of == informer && wanted == key
@@ -367,7 +368,7 @@ impl ReadSets {
         self.anchored.hasher().hash_one(label)
     }
 
-    fn register(&mut self, read: Read, key: &Arc<ObjectKey>) -> Arc<Read> {
+    fn register(&mut self, read: Read, key: &Arc<SubjectKey>) -> Arc<Read> {
         let read = match self.readers.get_key_value(&read) {
             Some((known, _)) => known.clone(),
             None => Arc::new(read),
@@ -379,7 +380,7 @@ impl ReadSets {
         read
     }
 
-    fn unregister(&mut self, read: &Arc<Read>, key: &ObjectKey) {
+    fn unregister(&mut self, read: &Arc<Read>, key: &SubjectKey) {
         let is_gone = remove_from(&mut self.readers, read, key);
         if is_gone {
             self.displace(read);

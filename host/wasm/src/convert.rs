@@ -6,7 +6,7 @@ use std::time::Duration;
 use pilothouse_core::{
     Action, ActionResult, Confirmation, Delete, DeleteAll, Effect, EffectVerb, Event, Failure,
     FollowUp, Kind, KindError, LabelSelector, LabelSelectorError, ListFilter, NextRun, ObjectKey,
-    Outcome, PatchType, Propagation, Request, Stage,
+    Outcome, PatchType, Propagation, Request, Stage, SubjectKey,
 };
 
 use crate::bindings::{changes, plugin, snapshot, types};
@@ -22,15 +22,15 @@ pub(crate) fn object_ref(object: &types::ObjectRef) -> Result<(Kind, ObjectKey),
 /// what the guest is given of the request's.
 pub(crate) fn request(
     request: &Request,
-    kind: Option<&Kind>,
     object: Option<String>,
     memo: Option<&str>,
 ) -> plugin::Request {
+    let SubjectKey { kind, object: key } = &request.key;
     plugin::Request {
-        key: kind.map(|kind| types::ObjectRef {
+        key: kind.as_ref().map(|kind| types::ObjectRef {
             kind: kind.to_string(),
-            namespace: request.key.namespace.to_string(),
-            name: request.key.name.to_string(),
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
         }),
         object,
         attempt: request.attempt,

@@ -9,7 +9,7 @@ mod budget;
 
 use std::sync::Arc;
 
-use pilothouse_core::{ObjectKey, cut};
+use pilothouse_core::{SubjectKey, cut};
 
 pub use budget::LogBudget;
 
@@ -57,19 +57,16 @@ pub(crate) enum Level {
 pub(crate) struct PluginLog {
     /// `None`: nothing is written.
     budget: Option<Arc<LogBudget>>,
-    /// The subject's kind. `None` for a singleton.
-    kind: Option<Arc<str>>,
-    object: ObjectKey,
+    key: SubjectKey,
     lines: u32,
     dropped: u64,
 }
 
 impl PluginLog {
-    pub(crate) fn new(budget: Arc<LogBudget>, kind: Option<Arc<str>>, object: ObjectKey) -> Self {
+    pub(crate) fn new(budget: Arc<LogBudget>, key: SubjectKey) -> Self {
         Self {
             budget: Some(budget),
-            kind,
-            object,
+            key,
             lines: 0,
             dropped: 0,
         }
@@ -79,8 +76,7 @@ impl PluginLog {
     pub(crate) fn silent() -> Self {
         Self {
             budget: None,
-            kind: None,
-            object: ObjectKey::singleton(),
+            key: SubjectKey::singleton(),
             lines: 0,
             dropped: 0,
         }
@@ -132,8 +128,8 @@ impl PluginLog {
 
     fn emit(&self, budget: &LogBudget, level: Level, message: &str, fields: &[(String, String)]) {
         let plugin = budget.plugin();
-        let kind = self.kind.as_deref();
-        let object = tracing::field::display(&self.object);
+        let kind = self.key.kind.as_deref().map(tracing::field::display);
+        let object = tracing::field::display(&self.key.object);
         let fields = (!fields.is_empty()).then(|| serde_json::json!(fields).to_string());
         // tracing records this local variable under its own name, which is [`LOG_FIELDS`].
         let fields = fields.as_deref();

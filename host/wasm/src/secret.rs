@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use hmac::{Hmac, Mac};
-use pilothouse_core::ObjectKey;
+use pilothouse_core::SubjectKey;
 use sha2::Sha256;
 
 /// Must change when the same secret has to give other numbers.
-const PURPOSE: &[u8] = b"pilothouse random 1";
+const PURPOSE: &[u8] = b"pilothouse random 2";
 
 /// A secret of 32 bytes, of a host or of one of its plugins.
 #[derive(Clone)]
@@ -35,11 +35,19 @@ impl Secret {
     }
 
     /// The generator of the numbers for one key.
-    fn stream(&self, key: &ObjectKey) -> Hmac<Sha256> {
-        let (namespace, name) = (key.namespace.as_bytes(), key.name.as_bytes());
-        // The length keeps keys apart that differ only in where the namespace ends.
-        let length = (namespace.len() as u64).to_be_bytes();
-        keyed(&hmac(&self.0, &[&length, namespace, name]))
+    fn stream(&self, key: &SubjectKey) -> Hmac<Sha256> {
+        // Without the version: an object has the same numbers when its kind graduates.
+        let kind = key.kind.as_ref();
+        let (group, kind) = kind.map_or(("", ""), |kind| (&*kind.group, &*kind.kind));
+        let texts = [group, kind, &key.object.namespace, &key.object.name];
+        // The lengths keep keys apart that differ only in where a text ends.
+        let lengths = texts.map(|text| (text.len() as u64).to_be_bytes());
+        let parts: Vec<&[u8]> = lengths
+            .iter()
+            .zip(texts)
+            .flat_map(|(length, text)| [&length[..], text.as_bytes()])
+            .collect();
+        keyed(&hmac(&self.0, &parts))
     }
 }
 
@@ -57,7 +65,7 @@ fn hmac(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
 /// key. The key is derived when the first number is drawn, which most guests never do.
 pub(crate) struct Random {
     secret: Secret,
-    key: ObjectKey,
+    key: SubjectKey,
     stream: Option<Hmac<Sha256>>,
     block: u64,
     /// The unused bytes of the last block.
@@ -65,7 +73,7 @@ pub(crate) struct Random {
 }
 
 impl Random {
-    pub fn new(secret: Secret, key: ObjectKey) -> Self {
+    pub fn new(secret: Secret, key: SubjectKey) -> Self {
         Self {
             secret,
             key,
@@ -104,10 +112,20 @@ impl Random {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_core::{Kind, ObjectKey};
+
     use super::*;
 
+    fn key(kind: &str, namespace: &str, name: &str) -> SubjectKey {
+        let kind: Kind = kind.parse().unwrap();
+        SubjectKey::of(&Arc::new(kind), ObjectKey::new(namespace, name))
+    }
+
     fn drawn(secret: &Secret, plugin: &str, namespace: &str, name: &str) -> Vec<u8> {
-        let key = ObjectKey::new(namespace, name);
+        of_key(secret, plugin, key("v1/Pod", namespace, name))
+    }
+
+    fn of_key(secret: &Secret, plugin: &str, key: SubjectKey) -> Vec<u8> {
         Random::new(secret.of_plugin(plugin), key).bytes(40)
     }
 
@@ -121,15 +139,20 @@ mod tests {
             drawn(&one, "q", "ns", "a"),
             drawn(&one, "p", "ns", "b"),
             drawn(&one, "p", "n", "sa"),
+            of_key(&one, "p", key("v1/Service", "ns", "a")),
+            of_key(&one, "p", key("a/v1/Pod", "ns", "a")),
+            of_key(&one, "p", SubjectKey::singleton()),
         ] {
             assert_ne!(first, different);
         }
+        let graduated = key("v2/Pod", "ns", "a");
+        assert_eq!(first, of_key(&one, "p", graduated));
         assert_ne!(Secret::draw().unwrap().0, Secret::draw().unwrap().0);
     }
 
     #[test]
     fn how_much_is_drawn_at_once_makes_no_difference_and_nothing_repeats() {
-        let random = || Random::new(Secret::of_host(&[1; 32]), ObjectKey::new("ns", "a"));
+        let random = || Random::new(Secret::of_host(&[1; 32]), key("v1/Pod", "ns", "a"));
         let whole = random().bytes(100);
         let mut pieces = random();
         let parts: Vec<u8> = [1, 31, 0, 33, 35]

@@ -28,10 +28,10 @@ fn list(key: &str, elements: Vec<String>) -> Vec<String> {
     first.chain(elements).chain(["]".to_owned()]).collect()
 }
 
-/// The kinds to grant reads of. The plugin's own kind needs no grant.
+/// The kinds to grant reads of. Those that the plugin reconciles need no grant.
 fn reads(manifest: &Manifest) -> Vec<String> {
-    let own = manifest.subject_kind();
-    let others = manifest.reads.iter().filter(|read| Some(&read.kind) != own);
+    let reads = manifest.reads.iter();
+    let others = reads.filter(|read| manifest.selection_of(&read.kind).is_none());
     let mut places: BTreeMap<KindName, Vec<&[String]>> = BTreeMap::new();
     for read in others {
         let kind = KindName::of(&read.kind);
@@ -72,8 +72,7 @@ fn writes(manifest: &Manifest) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use pilothouse_core::{
-        Granted, Grants, Kind, LabelSelector, Limits, ReadDeclaration, Selection, Subject,
-        WriteDeclaration,
+        Granted, Grants, Kind, LabelSelector, Limits, ReadDeclaration, Selection, WriteDeclaration,
     };
 
     use super::*;
@@ -97,13 +96,13 @@ mod tests {
         Manifest {
             name: "web".into(),
             version: "1.0.0".into(),
-            subject: Subject::Each(Selection {
+            reconciles: vec![Selection {
                 kind: deployment.clone(),
                 labels: LabelSelector::default(),
                 fields: None,
                 namespaces: vec![],
                 companions: vec![],
-            }),
+            }],
             reads: vec![
                 ReadDeclaration::new(deployment.clone(), vec![]),
                 ReadDeclaration::new(Kind::new("", "v1", "Pod"), vec![]),

@@ -48,7 +48,7 @@ mod tests {
 
     use pilothouse_core::{
         ControllerSettings, Kind, Limits, Outcome, Plugin, ReadDeclaration, Reader, Request,
-        RunError, Subject, Time,
+        RunError, Time,
     };
 
     use super::*;
@@ -73,7 +73,7 @@ mod tests {
         Manifest {
             name: name.into(),
             version: "1.0.0".into(),
-            subject: Subject::Singleton,
+            reconciles: vec![],
             reads: vec![configs, pods],
             indexes: vec![],
             writes: vec![],

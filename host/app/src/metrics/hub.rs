@@ -303,7 +303,7 @@ impl HubMetrics {
 mod tests {
     use pilothouse_core::{
         ControllerSettings, Kind, Limits, Manifest, Outcome, Plugin, ReadDeclaration, Reader,
-        Request, RunError, Subject,
+        Request, RunError,
     };
 
     use super::*;
@@ -326,7 +326,7 @@ mod tests {
         Arc::new(Idle(Manifest {
             name: name.into(),
             version: "1.0.0".into(),
-            subject: Subject::Singleton,
+            reconciles: vec![],
             reads: vec![pods],
             indexes: vec![],
             writes: vec![],

@@ -161,7 +161,8 @@ impl Rules {
             .writes
             .iter()
             .any(|write| write.children && owns(&write.kind));
-        if let Some(owner) = manifest.subject_kind().filter(|_| has_children) {
+        let owners = manifest.reconciles.iter().filter(|_| has_children);
+        for owner in owners.map(|selection| &selection.kind) {
             let read = reads.iter().find(|read| read.kind == *owner);
             let namespaces = read.map_or(&[][..], |read| &read.namespaces);
             let resource = format!("{}{FINALIZERS}", named(owner).plural);
@@ -284,7 +285,7 @@ fn verbs(verb: Verb, is_subresource: bool) -> &'static [&'static str] {
 #[cfg(test)]
 mod tests {
     use pilothouse_core::{
-        Granted, LabelSelector, Limits, ReadDeclaration, Selection, Subject, WriteDeclaration,
+        Granted, LabelSelector, Limits, ReadDeclaration, Selection, WriteDeclaration,
     };
 
     use super::*;
@@ -295,13 +296,13 @@ mod tests {
         Manifest {
             name: "keeper".into(),
             version: "1.0.0".into(),
-            subject: Subject::Each(Selection {
+            reconciles: vec![Selection {
                 kind: service.clone(),
                 labels: LabelSelector::default(),
                 fields: None,
                 namespaces: vec![],
                 companions: vec![],
-            }),
+            }],
             reads: vec![ReadDeclaration::new(service, vec![])],
             indexes: vec![],
             writes: vec![WriteDeclaration {

@@ -1,4 +1,4 @@
-use pilothouse_core::{Kind, Limits, Subject, Verb, WriteDeclaration};
+use pilothouse_core::{Kind, Limits, Verb, WriteDeclaration};
 
 use super::*;
 use crate::settings::parse;
@@ -14,7 +14,7 @@ pub fn manifest(kinds: &[&str]) -> Manifest {
     Manifest {
         name: "web".into(),
         version: "1.0.0".into(),
-        subject: Subject::Singleton,
+        reconciles: vec![],
         reads: vec![],
         indexes: vec![],
         writes: kinds.iter().map(write).collect(),

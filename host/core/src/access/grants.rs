@@ -9,7 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::model::key::{Kind, ObjectKey};
-use crate::model::manifest::{Manifest, ReadDeclaration, Subject, Verb, WriteDeclaration};
+use crate::model::manifest::{Manifest, ReadDeclaration, Verb, WriteDeclaration};
 
 /// What a plugin is granted. The default is the minimum with which it can run at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Grants {
     pub forbidden: BTreeSet<(Kind, String)>,
 }
 
-/// Which of the manifest's reads and writes are granted. Reads of the subject's own kind are always
+/// Which of the manifest's reads and writes are granted. Reads of the reconciled kinds are always
 /// granted, because without them there are no keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Granted {
@@ -151,7 +151,7 @@ impl Grants {
         let is_read = |kind: &Kind| reads.iter().any(|read| read.kind == *kind);
         let mut limited = manifest.clone();
         limited.indexes.retain(|index| is_read(&index.kind));
-        if let Subject::Each(selection) = &mut limited.subject {
+        for selection in &mut limited.reconciles {
             selection.companions.retain(is_read);
         }
         limited.writes = manifest
@@ -276,7 +276,7 @@ impl Grants {
 
     fn granted_read(&self, manifest: &Manifest, read: &ReadDeclaration) -> Option<ReadDeclaration> {
         let granted = match &self.what {
-            _ if manifest.subject_kind() == Some(&read.kind) => BTreeSet::new(),
+            _ if manifest.selection_of(&read.kind).is_some() => BTreeSet::new(),
             Granted::OwnKind => return None,
             Granted::AsRequested if !self.is_included(&read.kind) => return None,
             Granted::AsRequested => BTreeSet::new(),

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::grants::KindName;
 use crate::model::fields::FieldPath;
 use crate::model::key::Kind;
-use crate::model::manifest::{Manifest, ReadDeclaration, Subject, Verb, WriteDeclaration};
+use crate::model::manifest::{Manifest, ReadDeclaration, Verb, WriteDeclaration};
 
 /// What one or several manifests ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,11 +176,9 @@ fn each(set: &BTreeSet<String>) -> impl Iterator<Item = Option<&str>> {
 fn found_by(manifest: &Manifest, kind: &Kind) -> Vec<String> {
     let indexes = manifest.indexes.iter().filter(|index| index.kind == *kind);
     let mut paths: Vec<String> = indexes.flat_map(|index| index.paths.clone()).collect();
-    if let Subject::Each(selection) = &manifest.subject
-        && selection.kind == *kind
-    {
-        paths.extend(selection.fields.iter().flat_map(|fields| paths_of(fields)));
-    }
+    let selection = manifest.selection_of(kind);
+    let selected = selection.and_then(|selection| selection.fields.as_deref());
+    paths.extend(selected.into_iter().flat_map(paths_of));
     paths
 }
 

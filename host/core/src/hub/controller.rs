@@ -34,6 +34,7 @@ use crate::cache::Subscribed;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
+use crate::model::subject_key::SubjectKey;
 use crate::queue::{LOW, NORMAL, Priority, Time};
 pub(super) use changed::KeyedChange;
 use installed::InstalledVersion;
@@ -95,8 +96,9 @@ impl Controller {
         let settings = prepared.permit.settings();
         let installed = prepared.installed.in_place_of(&self.installed);
         let before = std::mem::replace(&mut self.installed, installed);
-        if !self.installed.has_keys_of(before.version()) {
-            self.keys.clear();
+        let subjects = self.installed.subjects();
+        if !subjects.include(before.subjects()) {
+            self.keys.retain(subjects);
         }
         let present = Present {
             installed: &self.installed,
@@ -122,14 +124,14 @@ impl Controller {
     }
 
     /// All queued keys.
-    pub fn into_keys(self, now: Time) -> Vec<ObjectKey> {
+    pub fn into_keys(self, now: Time) -> Vec<SubjectKey> {
         self.keys.into_queued(now)
     }
 
     /// Queues the keys that a new version runs first, in addition to those of the existing
     /// subjects.
-    pub fn queue_first(&mut self, keys: &[ObjectKey], now: Time) {
-        let is_singleton = self.installed.subject().is_none();
+    pub fn queue_first(&mut self, keys: &[SubjectKey], now: Time) {
+        let is_singleton = self.installed.subjects().is_singleton();
         let priority = if is_singleton { NORMAL } else { LOW };
         self.keys.add(keys, priority, now);
     }
@@ -217,9 +219,9 @@ impl Controller {
         now: Time,
     ) {
         if self.installed.uses(informer) {
-            let subject = self.installed.subject();
+            let subjects = self.installed.subjects();
             self.keys
-                .wake_readers(informer, key, subject, priority, now);
+                .wake_readers(informer, key, subjects, priority, now);
         }
     }
 
@@ -319,7 +321,7 @@ impl Controller {
     }
 
     /// See [`Hub::rehearse`](super::Hub::rehearse).
-    pub fn rehearse(&self, key: &ObjectKey, snapshot: &Snapshot, wall_clock_ms: u64) -> Rehearsal {
+    pub fn rehearse(&self, key: &SubjectKey, snapshot: &Snapshot, wall_clock_ms: u64) -> Rehearsal {
         let installed = &self.installed;
         let request = Request {
             key: key.clone(),
@@ -335,7 +337,7 @@ impl Controller {
     /// An object that a key waited for has been fetched. Releases the keys that may run now.
     pub fn object_fetched(
         &mut self,
-        key: &ObjectKey,
+        key: &SubjectKey,
         gate: GateId,
         question: &Question,
         known: &Known,
@@ -346,7 +348,7 @@ impl Controller {
     }
 
     /// A fetch that a key waits for has ended, with or without answers.
-    pub fn fetch_ended(&mut self, key: &ObjectKey, is_answered: bool, now: Time) {
+    pub fn fetch_ended(&mut self, key: &SubjectKey, is_answered: bool, now: Time) {
         self.keys.fetch_ended(key, is_answered, now);
     }
 
@@ -383,7 +385,7 @@ impl Controller {
             for comparisons in costs {
                 self.turns.charge(comparisons);
             }
-        } else if self.installed.has_keys_of(&held.version) {
+        } else if self.installed.subjects().has(&held.request.key) {
             // The reads belong to another version and use its numbering of informers and views.
             let key = std::slice::from_ref(&held.request.key);
             self.keys.add(key, NORMAL, now);
@@ -393,7 +395,7 @@ impl Controller {
     /// Takes a key back.
     pub fn finished(&mut self, finished: Finished, snapshot: &Snapshot, now: Time) -> Conclusion {
         let held = &finished.held;
-        if !self.installed.has_keys_of(&held.version) {
+        if !self.installed.subjects().has(&held.request.key) {
             self.keys.done(&held.request.key, now);
             return Conclusion::default();
         }
@@ -458,7 +460,6 @@ impl Controller {
         ControllerStatus {
             name: manifest.name.clone(),
             version: manifest.version.clone(),
-            subject: manifest.subject_kind().cloned(),
             reads: self.installed.reads(snapshot),
             keys: self.keys.status(now),
             concurrency: self.permit.concurrency(),

@@ -4,6 +4,7 @@ use super::PluginId;
 use super::gate::GateId;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::model::key::{Kind, ObjectKey, ResourceVersion};
+use crate::model::subject_key::SubjectKey;
 
 /// Objects to be fetched from the API server itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +12,7 @@ pub struct Fetch {
     /// The plugin of the key.
     pub plugin: PluginId,
     /// The key that the objects are fetched for.
-    pub key: ObjectKey,
+    pub key: SubjectKey,
     /// Why they are fetched.
     pub purpose: Purpose,
     /// The objects.

@@ -25,6 +25,7 @@ use std::time::Duration;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::Question;
 use crate::model::key::{ObjectKey, ResourceVersion};
+use crate::model::subject_key::SubjectKey;
 use crate::queue::Time;
 
 /// The longest time a key waits for a watch to show its own writes, and the time between two
@@ -99,7 +100,7 @@ pub enum Passage {
 }
 
 /// Keys of gates, by informer.
-type Waiting = HashMap<InformerId, HashSet<ObjectKey>>;
+type Waiting = HashMap<InformerId, HashSet<SubjectKey>>;
 
 /// The keys of one plugin whose last writes may not be visible yet.
 ///
@@ -108,7 +109,7 @@ type Waiting = HashMap<InformerId, HashSet<ObjectKey>>;
 #[derive(Debug, Default)]
 pub struct Gates {
     /// The gates by the key that has written, or by the singleton's key if all keys share one.
-    closed: HashMap<ObjectKey, Gate>,
+    closed: HashMap<SubjectKey, Gate>,
     /// The gates with held keys, by the informers that will show their writes.
     waiting: Waiting,
     /// Whether all keys share one gate.
@@ -125,7 +126,7 @@ struct Gate {
     awaited: Vec<Awaited>,
     until: Time,
     /// The keys that are due and wait only for this gate.
-    held: HashSet<ObjectKey>,
+    held: HashSet<SubjectKey>,
 }
 
 impl Gate {
@@ -141,7 +142,7 @@ impl Gate {
     }
 }
 
-fn wait(waiting: &mut Waiting, gate: &ObjectKey, awaited: &[Awaited]) {
+fn wait(waiting: &mut Waiting, gate: &SubjectKey, awaited: &[Awaited]) {
     for awaited in awaited {
         let of_informer = waiting.entry(awaited.informer).or_default();
         of_informer.insert(gate.clone());
@@ -159,14 +160,14 @@ impl Gates {
 
     /// The gates that a key has to pass: its own and the shared one. One of them may stem from an
     /// earlier version of the plugin.
-    fn names(key: &ObjectKey) -> [ObjectKey; 2] {
-        [key.clone(), ObjectKey::singleton()]
+    fn names(key: &SubjectKey) -> [SubjectKey; 2] {
+        [key.clone(), SubjectKey::singleton()]
     }
 
     /// The key has written and must not run before this is visible.
     pub fn close(
         &mut self,
-        key: &ObjectKey,
+        key: &SubjectKey,
         mut awaited: Vec<Awaited>,
         snapshot: &Snapshot,
         now: Time,
@@ -204,8 +205,8 @@ impl Gates {
     }
 
     /// Whether the key may run now. If not, it is held.
-    pub fn try_pass(&mut self, key: &ObjectKey, snapshot: &Snapshot, now: Time) -> Passage {
-        let is_closed = |name: &ObjectKey| {
+    pub fn try_pass(&mut self, key: &SubjectKey, snapshot: &Snapshot, now: Time) -> Passage {
+        let is_closed = |name: &SubjectKey| {
             let gate = self.closed.get(name);
             gate.is_some_and(|gate| !gate.is_open(snapshot))
         };
@@ -233,13 +234,13 @@ impl Gates {
     /// now.
     pub fn fetch_ended(
         &mut self,
-        key: &ObjectKey,
+        key: &SubjectKey,
         id: GateId,
         question: &Question,
         at: Option<&ResourceVersion>,
         snapshot: &Snapshot,
-    ) -> HashSet<ObjectKey> {
-        let is_it = |name: &ObjectKey| self.closed.get(name).is_some_and(|gate| gate.id == id);
+    ) -> HashSet<SubjectKey> {
+        let is_it = |name: &SubjectKey| self.closed.get(name).is_some_and(|gate| gate.id == id);
         let Some(name) = Self::names(key).into_iter().find(is_it) else {
             return HashSet::new();
         };
@@ -265,12 +266,12 @@ impl Gates {
     }
 
     /// The held keys that may run now, after a change of this informer's cache.
-    pub fn opened(&mut self, informer: InformerId, snapshot: &Snapshot) -> HashSet<ObjectKey> {
+    pub fn opened(&mut self, informer: InformerId, snapshot: &Snapshot) -> HashSet<SubjectKey> {
         let closed = &self.closed;
         let is_open =
-            |name: &&ObjectKey| closed.get(*name).is_none_or(|gate| gate.is_open(snapshot));
+            |name: &&SubjectKey| closed.get(*name).is_none_or(|gate| gate.is_open(snapshot));
         let waiting = self.waiting.get(&informer).into_iter().flatten();
-        let opened: Vec<ObjectKey> = waiting.filter(is_open).cloned().collect();
+        let opened: Vec<SubjectKey> = waiting.filter(is_open).cloned().collect();
         opened.iter().flat_map(|name| self.open(name)).collect()
     }
 
@@ -280,23 +281,43 @@ impl Gates {
         &mut self,
         is_kept: impl Fn(InformerId) -> bool,
         snapshot: &Snapshot,
-    ) -> HashSet<ObjectKey> {
+    ) -> HashSet<SubjectKey> {
         for gate in self.closed.values_mut() {
             gate.awaited.retain(|awaited| is_kept(awaited.informer));
         }
         self.waiting.retain(|informer, _| is_kept(*informer));
         let closed = self.closed.iter();
         let open = closed.filter(|(_, gate)| gate.is_open(snapshot));
-        let opened: Vec<ObjectKey> = open.map(|(name, _)| name.clone()).collect();
+        let opened: Vec<SubjectKey> = open.map(|(name, _)| name.clone()).collect();
         opened.iter().flat_map(|name| self.open(name)).collect()
     }
 
+    /// Forgets all keys but these.
+    pub fn retain(&mut self, is_kept: impl Fn(&SubjectKey) -> bool) {
+        let is_shared = self.is_shared;
+        let is_of_kept =
+            |name: &SubjectKey| is_kept(name) || (is_shared && *name == SubjectKey::singleton());
+        let names: Vec<SubjectKey> = self.closed.keys().cloned().collect();
+        for name in names {
+            if !is_of_kept(&name) {
+                self.open(&name);
+            } else if let Some(gate) = self.closed.get_mut(&name) {
+                gate.held.retain(&is_kept);
+                if gate.held.is_empty() {
+                    for waiting in self.waiting.values_mut() {
+                        waiting.remove(&name);
+                    }
+                }
+            }
+        }
+    }
+
     /// Forgets what a key waits for, because it does not run any more.
-    pub fn forget(&mut self, key: &ObjectKey) {
+    pub fn forget(&mut self, key: &SubjectKey) {
         self.open(key);
     }
 
-    fn open(&mut self, name: &ObjectKey) -> HashSet<ObjectKey> {
+    fn open(&mut self, name: &SubjectKey) -> HashSet<SubjectKey> {
         let held = self.closed.remove(name).map(|gate| gate.held);
         let held = held.unwrap_or_default();
         if !held.is_empty() {

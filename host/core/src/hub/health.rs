@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::model::key::ObjectKey;
+use crate::model::subject_key::SubjectKey;
 use crate::queue::Time;
 use crate::queue::backoff::Backoff;
 
@@ -46,7 +46,7 @@ pub(super) struct Health {
     /// Whether this version can be put in quarantine at all.
     is_judged: bool,
     /// The keys that ran last, each once, and whether its latest reconcile was a fault.
-    recent: VecDeque<(ObjectKey, bool)>,
+    recent: VecDeque<(SubjectKey, bool)>,
     /// Consecutive faults, over all keys.
     faults: u32,
     quarantine: Option<Quarantine>,
@@ -76,7 +76,7 @@ impl Health {
 
     /// Records the end of a reconcile; `fault` is the reason if it was a fault. Returns whether
     /// this puts the version in quarantine.
-    pub fn ran(&mut self, key: &ObjectKey, fault: Option<&str>, now: Time) -> bool {
+    pub fn ran(&mut self, key: &SubjectKey, fault: Option<&str>, now: Time) -> bool {
         self.recent.retain(|(have, _)| have != key);
         self.recent.truncate(REMEMBERED_KEYS - 1);
         self.recent.push_front((key.clone(), fault.is_some()));
@@ -139,7 +139,7 @@ impl Health {
     /// Whether a rollback may return to this version: it has not been quarantined, and it has never
     /// run or at least one recent key did not end with a fault.
     pub fn may_roll_back_to(&self) -> bool {
-        let is_good = |(_, fault): &(ObjectKey, bool)| !fault;
+        let is_good = |(_, fault): &(SubjectKey, bool)| !fault;
         let has_run_well = self.recent.is_empty() || self.recent.iter().any(is_good);
         self.quarantine.is_none() && has_run_well
     }
@@ -154,9 +154,13 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::key::ObjectKey;
 
-    fn key(number: usize) -> ObjectKey {
-        ObjectKey::new("default", &format!("key-{number}"))
+    fn key(number: usize) -> SubjectKey {
+        SubjectKey {
+            object: ObjectKey::new("default", &format!("key-{number}")),
+            ..SubjectKey::singleton()
+        }
     }
 
     const TRAP: Option<&str> = Some("trap: unreachable");

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::model::key::ObjectKey;
+use crate::model::subject_key::SubjectKey;
 use crate::queue::Time;
 
 /// The time between two tries.
@@ -21,9 +21,9 @@ const PROBE_EVERY: Duration = Duration::from_secs(1);
 pub(super) struct Outage {
     next_probe: Time,
     /// The parked keys: their writes were not answered. The queue holds them.
-    parked: BTreeSet<ObjectKey>,
+    parked: BTreeSet<SubjectKey>,
     /// The parked key that the server has answered a fetch for; it is tried next.
-    preferred: Option<ObjectKey>,
+    preferred: Option<SubjectKey>,
     /// From this time on, the next try is a parked key, even if the queue has a key.
     parked_first_at: Time,
 }
@@ -32,7 +32,7 @@ pub(super) struct Outage {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Probe {
     /// This parked key, which the queue holds.
-    Parked(ObjectKey),
+    Parked(SubjectKey),
     /// The next key of the queue.
     Queued,
 }
@@ -48,12 +48,12 @@ impl Outage {
     }
 
     /// Parks a key until the outage ends.
-    pub(super) fn park(&mut self, key: ObjectKey) {
+    pub(super) fn park(&mut self, key: SubjectKey) {
         self.parked.insert(key);
     }
 
     /// The server has answered a fetch for this key: it is tried next, at once.
-    pub(super) fn prefer(&mut self, key: ObjectKey, now: Time) {
+    pub(super) fn prefer(&mut self, key: SubjectKey, now: Time) {
         self.next_probe = now;
         self.parked.extend(self.preferred.replace(key));
     }
@@ -93,8 +93,14 @@ impl Outage {
         self.next_probe = now + PROBE_EVERY;
     }
 
+    /// Forgets all parked keys but these.
+    pub(super) fn retain(&mut self, is_kept: impl Fn(&SubjectKey) -> bool) {
+        self.parked.retain(&is_kept);
+        self.preferred = self.preferred.take().filter(is_kept);
+    }
+
     /// The parked keys.
-    pub(super) fn into_parked(self) -> impl Iterator<Item = ObjectKey> {
+    pub(super) fn into_parked(self) -> impl Iterator<Item = SubjectKey> {
         self.parked.into_iter().chain(self.preferred)
     }
 }

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::key::ObjectKey;
 use crate::model::manifest::Manifest;
 use crate::model::outcome::{Effect, Failure, Outcome};
+use crate::model::subject_key::SubjectKey;
 use crate::reads::reader::Reader;
 
 /// One reconcile of one key.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The object to reconcile. It may not exist any more.
-    pub key: ObjectKey,
+    pub key: SubjectKey,
     /// 1 for the first try, one more for each retry.
     pub attempt: u32,
     /// What became of the writes of this key's previous outcome.

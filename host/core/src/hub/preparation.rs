@@ -19,8 +19,8 @@ use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Cache, Change};
 use crate::hub::plugin::Plugin;
 use crate::model::informer_key::InformerKey;
-use crate::model::key::ObjectKey;
 use crate::model::manifest::Manifest;
+use crate::model::subject_key::SubjectKey;
 use crate::queue::{LOW, NORMAL, Time};
 
 /// Work that is done outside the hub's lock, step by step.
@@ -62,7 +62,7 @@ pub(super) struct FirstKeys {
     /// The controller that was prepared for the version. Its queue has the keys until they are
     /// taken out.
     prepared: Option<Box<Controller>>,
-    pub(super) keys: Vec<ObjectKey>,
+    pub(super) keys: Vec<SubjectKey>,
 }
 
 /// A plugin that is about to join.

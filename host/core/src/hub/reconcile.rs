@@ -20,6 +20,7 @@ use crate::hub::plugin::{Plugin, Request};
 use crate::model::key::ObjectKey;
 use crate::model::manifest::Manifest;
 use crate::model::outcome::{FollowUp, Outcome};
+use crate::model::subject_key::SubjectKey;
 use crate::plan::execution::Execution;
 use crate::plan::unchanged::Applied;
 use crate::plan::write::Author;
@@ -66,7 +67,7 @@ impl PluginVersion {
     /// Plans what an outcome for this key asks for. `reader` is the one that it was decided with.
     pub fn plan(
         &self,
-        key: &ObjectKey,
+        key: &SubjectKey,
         outcome: &Outcome,
         reader: &mut Reader,
     ) -> Result<Plan, PlanError> {
@@ -117,17 +118,28 @@ impl RunningKey {
         &self.version.plugin.manifest().version
     }
 
-    /// The kind whose key this is, for logs; empty for a singleton.
-    pub fn subject_kind(&self) -> String {
-        let kind = self.version.plugin.manifest().subject_kind();
+    /// The kind of the key, for logs; empty for a singleton.
+    pub fn kind(&self) -> String {
+        let kind = self.request.key.kind.as_ref();
         kind.map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// The key of the object, for logs; empty for a singleton.
+    pub fn object(&self) -> &ObjectKey {
+        &self.request.key.object
     }
 }
 
-/// Plugin and key, for messages.
+/// Plugin, kind and key, for messages.
 impl std::fmt::Debug for RunningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}", self.plugin_name(), self.request.key)
+        write!(
+            f,
+            "{} {} {}",
+            self.plugin_name(),
+            self.kind(),
+            self.object()
+        )
     }
 }
 

@@ -9,7 +9,8 @@ use super::health::Quarantine;
 use crate::cache::snapshot::InformerId;
 use crate::model::detail::Detail;
 use crate::model::informer_key::InformerKey;
-use crate::model::key::{Kind, ObjectKey, ResourceVersion};
+use crate::model::key::{ObjectKey, ResourceVersion};
+use crate::model::subject_key::SubjectKey;
 use crate::queue::{Counts, Priority, Time};
 
 /// Maximum number of listed keys of each sort. A plugin can have any number of them, and the hub is
@@ -44,7 +45,7 @@ pub struct ReconcileCounts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastError {
     /// The key that failed.
-    pub key: ObjectKey,
+    pub key: SubjectKey,
     /// The error's text.
     pub message: String,
     /// When it occurred.
@@ -55,7 +56,7 @@ pub struct LastError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenKey {
     /// The key.
-    pub key: ObjectKey,
+    pub key: SubjectKey,
     /// Failures in a row.
     pub failures: u32,
     /// Its last error.
@@ -71,8 +72,6 @@ pub struct ControllerStatus {
     pub name: String,
     /// The version in its manifest.
     pub version: String,
-    /// The kind of its keys; `None` for a singleton.
-    pub subject: Option<Kind>,
     /// What it reads, and whether each of these informers is synced for it.
     pub reads: Vec<(InformerKey, bool)>,
     /// Its keys.

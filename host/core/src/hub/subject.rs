@@ -1,4 +1,5 @@
-//! Which objects have keys that a plugin reconciles, and which changes of them concern it.
+//! Which objects of a kind have keys that a plugin reconciles, and which changes of them concern
+//! it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,14 +11,17 @@ use crate::model::key::{KeyRef, Kind, ObjectKey};
 use crate::model::manifest::Selection;
 use crate::model::object::{Object, ViewId};
 use crate::model::selector::FieldSelector;
+use crate::model::subject_key::SubjectKey;
 use crate::reads::read::Read;
 use crate::reads::sight::is_visible;
 
-/// A subject that has objects (not the singleton).
+/// A kind that a plugin reconciles.
 pub(super) struct SubjectKind {
+    /// The kind as its keys share it.
+    kind: Arc<Kind>,
     selection: Selection,
     fields: Option<FieldSelector>,
-    /// The informers of the subject's kind.
+    /// The informers of the kind.
     informers: Vec<InformerId>,
     /// The informers of its companions' kinds.
     companions: BTreeSet<InformerId>,
@@ -31,12 +35,18 @@ impl SubjectKind {
             fields: fields.and_then(|fields| FieldSelector::parse(&selection.kind, fields).ok()),
             informers: informers(scope, &selection.kind).collect(),
             companions: companions.flat_map(|kind| informers(scope, kind)).collect(),
+            kind: Arc::new(selection.kind.clone()),
             selection: selection.clone(),
         }
     }
 
-    pub fn kind(&self) -> &Kind {
-        &self.selection.kind
+    pub fn kind(&self) -> &Arc<Kind> {
+        &self.kind
+    }
+
+    /// The key of an object of the kind.
+    pub fn key(&self, object: ObjectKey) -> SubjectKey {
+        SubjectKey::of(&self.kind, object)
     }
 
     /// The object of the kind that follows this key, selected or not; the first object if there is

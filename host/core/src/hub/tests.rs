@@ -7,7 +7,7 @@ use crate::cache::{Listing, Unreadable};
 use crate::hub::plugin::{Plugin, Request, RunError};
 use crate::model::key::{ObjectKey, ResourceVersion};
 use crate::model::manifest::{
-    Limits, Manifest, ReadDeclaration, Selection, Subject, Verb, WriteDeclaration,
+    Limits, Manifest, ReadDeclaration, Selection, Verb, WriteDeclaration,
 };
 use crate::model::object::Object;
 use crate::model::outcome::{
@@ -16,6 +16,7 @@ use crate::model::outcome::{
 use crate::model::query::ListFilter;
 use crate::model::selector::{LabelSelector, Requirement};
 use crate::plan::accepted::{AcceptedWrite, Trace};
+use crate::plan::children;
 use crate::plan::execution::{Executed, WriteFailure};
 use crate::reads::reader::Reader;
 
@@ -23,6 +24,7 @@ mod confirm;
 mod gate;
 mod informers;
 mod joining;
+mod kinds;
 mod loops;
 mod memos;
 mod model;
@@ -41,12 +43,21 @@ fn pod() -> Kind {
     Kind::new("", "v1", "Pod")
 }
 
+/// The key of a service.
+fn key_of(name: &str) -> SubjectKey {
+    key_of_kind(service(), name)
+}
+
+fn key_of_kind(kind: Kind, name: &str) -> SubjectKey {
+    SubjectKey::of(&Arc::new(kind), ObjectKey::new("default", name))
+}
+
 fn manifest(name: &str) -> Manifest {
     let whole = |kind| ReadDeclaration::new(kind, vec![]);
     Manifest {
         name: name.into(),
         version: "1.0.0".into(),
-        subject: Subject::Each(selection()),
+        reconciles: vec![selection()],
         reads: vec![whole(service()), whole(pod())],
         indexes: vec![],
         writes: vec![WriteDeclaration {
@@ -216,7 +227,7 @@ impl Rig {
         while let Some(reconcile) = self.take() {
             keys.insert(format!(
                 "{}{}",
-                reconcile.held.request.key.name,
+                reconcile.held.request.key.object.name,
                 if reconcile.held.is_gone {
                     " (gone)"
                 } else {
@@ -282,8 +293,8 @@ fn lists_pods(request: &Request, reader: &mut Reader) -> Result<Outcome, RunErro
     reader
         .list(
             &pod(),
-            Some(&request.key.namespace),
-            &app_is(&request.key.name),
+            Some(&request.key.object.namespace),
+            &app_is(&request.key.object.name),
         )
         .unwrap();
     Ok(Outcome::default())
@@ -342,16 +353,16 @@ fn what_a_key_read_wakes_it_and_nothing_else_does() {
 #[test]
 fn a_read_of_the_keys_own_object_wakes_it_and_takes_no_memory() {
     let mut labelled = manifest("p");
-    labelled.subject = Subject::Each(Selection {
+    labelled.reconciles = vec![Selection {
         labels: LabelSelector {
             requirements: vec![Requirement::Equals("app".into(), "web".into())],
         },
         ..selection()
-    });
+    }];
     let mut rig = Rig::with(labelled, |request, reader| {
-        reader.get(&service(), &request.key).unwrap();
-        let other = ObjectKey::new(&request.key.namespace, "other");
-        if *request.key.name == *"curious" {
+        reader.get(&service(), &request.key.object).unwrap();
+        let other = ObjectKey::new(&request.key.object.namespace, "other");
+        if *request.key.object.name == *"curious" {
             reader.get(&service(), &other).unwrap();
         }
         Ok(Outcome::default())
@@ -423,9 +434,11 @@ fn a_failed_run_keeps_the_reads_of_the_one_before() {
 
 #[test]
 fn a_failure_is_retried_with_back_off_and_a_terminal_one_is_not() {
-    let mut rig = Rig::with(manifest("p"), |request, _| match &*request.key.name {
-        "retry" => Err(Failure::Retry("not yet".into()).into()),
-        _ => Err(Failure::Terminal("never".into()).into()),
+    let mut rig = Rig::with(manifest("p"), |request, _| {
+        match &*request.key.object.name {
+            "retry" => Err(Failure::Retry("not yet".into()).into()),
+            _ => Err(Failure::Terminal("never".into()).into()),
+        }
     });
     rig.put(&service(), "retry", "");
     rig.put(&service(), "terminal", "");
@@ -462,7 +475,7 @@ fn a_key_that_keeps_asking_to_be_run_at_once_is_run_once_a_second() {
     let mut rig = Rig::with(manifest("p"), |request, _| {
         let soon = Duration::from_millis(1);
         Ok(Outcome {
-            follow_up: match &*request.key.name {
+            follow_up: match &*request.key.object.name {
                 "hasty" => NextRun::After(soon).into(),
                 _ => FollowUp::default(),
             },
@@ -582,7 +595,10 @@ fn keys_whose_objects_are_gone_are_looked_at_a_few_at_a_time() {
 #[test]
 fn a_key_whose_object_came_back_keeps_its_reads_though_it_fails() {
     let mut rig = Rig::with(manifest("p"), |request, reader| {
-        let is_there = reader.get(&service(), &request.key).unwrap().is_some();
+        let is_there = reader
+            .get(&service(), &request.key.object)
+            .unwrap()
+            .is_some();
         lists_pods(request, reader)?;
         match is_there {
             true => Err(Failure::Terminal("there are no pods".into()).into()),
@@ -616,10 +632,10 @@ fn a_key_whose_object_left_the_selection_is_woken_by_what_it_reads_of_it() {
     let labels = LabelSelector {
         requirements: vec![Requirement::Exists("watched".into())],
     };
-    selected.subject = Subject::Each(Selection {
+    selected.reconciles = vec![Selection {
         labels,
         ..selection()
-    });
+    }];
     let object = r#"{"apiVersion":"v1","kind":"Service","metadata":{"namespace":"default","name":"a","finalizers":null}}"#;
     selected.writes = vec![WriteDeclaration {
         kind: service(),
@@ -648,11 +664,11 @@ fn a_companion_of_an_object_that_was_not_selected_queues_its_key_when_that_goes(
     let labels = LabelSelector {
         requirements: vec![Requirement::Exists("watched".into())],
     };
-    with_companion.subject = Subject::Each(Selection {
+    with_companion.reconciles = vec![Selection {
         labels,
         companions: vec![pod()],
         ..selection()
-    });
+    }];
     let mut rig = Rig::with(with_companion, nothing);
     rig.put(&service(), "other", "");
     rig.put(&pod(), "other", "");
@@ -696,12 +712,15 @@ fn an_object_that_leaves_the_selection_is_gone_for_its_own_reconcile() {
     let labels = LabelSelector {
         requirements: vec![Requirement::Exists("watched".into())],
     };
-    selected.subject = Subject::Each(Selection {
+    selected.reconciles = vec![Selection {
         labels,
         ..selection()
-    });
+    }];
     let mut rig = Rig::with(selected, |request, reader| {
-        let is_seen = reader.get(&service(), &request.key).unwrap().is_some();
+        let is_seen = reader
+            .get(&service(), &request.key.object)
+            .unwrap()
+            .is_some();
         if is_seen {
             Ok(Outcome::default())
         } else {
@@ -724,11 +743,11 @@ fn a_companion_queues_the_key_of_a_subject_that_is_gone() {
     let labels = LabelSelector {
         requirements: vec![Requirement::Exists("watched".into())],
     };
-    with_companion.subject = Subject::Each(Selection {
+    with_companion.reconciles = vec![Selection {
         labels,
         companions: vec![pod()],
         ..selection()
-    });
+    }];
     let mut rig = Rig::with(with_companion, nothing);
     rig.put(&pod(), "left", "");
     assert_eq!(rig.run(), ["left (gone)"]);
@@ -740,7 +759,7 @@ fn a_companion_queues_the_key_of_a_subject_that_is_gone() {
 #[test]
 fn a_singleton_runs_once_and_when_what_it_read_changes() {
     let mut singleton = manifest("p");
-    singleton.subject = Subject::Singleton;
+    singleton.reconciles = vec![];
     let mut rig = Rig::with(singleton, |_, reader| {
         reader.list(&pod(), None, &ListFilter::Everything).unwrap();
         Ok(Outcome::default())
@@ -1010,11 +1029,11 @@ fn a_companion_is_not_taken_for_left_behind_before_the_subjects_are_listed() {
     let labels = LabelSelector {
         requirements: vec![Requirement::Exists("watched".into())],
     };
-    with_companion.subject = Subject::Each(Selection {
+    with_companion.reconciles = vec![Selection {
         labels,
         companions: vec![pod()],
         ..selection()
-    });
+    }];
     let mut rig = Rig::default();
     rig.join(with_companion, nothing);
     rig.sync(&pod());
@@ -1062,9 +1081,10 @@ fn a_child_leads_back_to_its_key() {
     let mut rig = Rig::with(keeps, nothing);
     let child = |owner: &str, version: u64| {
         let metadata = format!(
-            r#""namespace":"default","name":"child","uid":"c","resourceVersion":"{version}","labels":{{"{}":"x"}},"annotations":{{"{}":"{owner}"}}"#,
-            crate::plan::children::LABEL,
-            crate::plan::children::ANNOTATION
+            r#""namespace":"default","name":"child","uid":"c","resourceVersion":"{version}","labels":{{"{}":"{}"}},"annotations":{{"{}":"{owner}"}}"#,
+            children::LABEL,
+            children::label("p", &key_of("a")),
+            children::ANNOTATION
         );
         format!("{{\"metadata\":{{{metadata}}}}}")
     };

@@ -10,7 +10,7 @@ use crate::model::detail::Detail;
 use crate::model::fields::FieldPath;
 use crate::model::informer_key::InformerKey;
 use crate::model::key::Kind;
-use crate::model::manifest::{Manifest, ReadDeclaration, Subject, Verb};
+use crate::model::manifest::{Manifest, ReadDeclaration, Verb};
 
 /// The informers that a declared read needs: one for all namespaces, or one for each namespace,
 /// ordered by namespace.
@@ -104,10 +104,8 @@ fn applies(manifest: &Manifest, kind: &Kind) -> bool {
 pub(super) fn detail(manifest: &Manifest, read: &ReadDeclaration) -> Detail {
     let kind = &read.kind;
     let indexed = indexes(manifest, kind).flat_map(|index| &index.paths);
-    let selected = match &manifest.subject {
-        Subject::Each(selection) if selection.kind == *kind => selection.fields.as_deref(),
-        _ => None,
-    };
+    let selection = manifest.selection_of(kind);
+    let selected = selection.and_then(|selection| selection.fields.as_deref());
     // A field selector writes paths without the leading dot.
     let selected = selected.iter().flat_map(|fields| fields.split(','));
     let selected = selected

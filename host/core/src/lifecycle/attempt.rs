@@ -351,12 +351,11 @@ impl<H: Handles> Ready<H> {
     }
 }
 
-/// Why the plugin would have no keys: it is not granted to read its own kind.
+/// Why the plugin would lack keys: it is not granted to read one of its own kinds.
 fn has_no_subject(granted: &Manifest, identity: Option<&str>) -> Option<String> {
-    let kind = granted.subject_kind()?;
-    if granted.reads.iter().any(|read| read.kind == *kind) {
-        return None;
-    }
+    let is_read = |kind: &Kind| granted.reads.iter().any(|read| read.kind == *kind);
+    let mut kinds = granted.reconciles.iter().map(|selection| &selection.kind);
+    let kind = kinds.find(|kind| !is_read(kind))?;
     Some(match identity {
         Some(identity) => format!("{identity} may not list and watch {kind}"),
         None => format!("{kind} is read in none of the namespaces that the settings name"),

@@ -6,7 +6,7 @@ use crate::access::grants::{Granted, Grants};
 use crate::hub::ControllerSettings;
 use crate::model::key::Kind;
 use crate::model::manifest::{
-    Limits, Manifest, ReadDeclaration, Selection, Subject, Verb, WriteDeclaration,
+    Limits, Manifest, ReadDeclaration, Selection, Verb, WriteDeclaration,
 };
 use crate::model::selector::LabelSelector;
 use entry::PluginState;

@@ -28,9 +28,10 @@ pub struct Manifest {
     pub name: String,
     /// The plugin's own version, for people.
     pub version: String,
-    /// The objects whose keys it reconciles.
-    pub subject: Subject,
-    /// The kinds that it may read, including the subject's kind.
+    /// The objects whose keys it reconciles, each kind once. Empty for a singleton, whose only key
+    /// stands for the whole cluster.
+    pub reconciles: Vec<Selection>,
+    /// The kinds that it may read, including those that it reconciles.
     pub reads: Vec<ReadDeclaration>,
     /// The indexes that the host keeps for it.
     pub indexes: Vec<IndexDeclaration>,
@@ -40,15 +41,6 @@ pub struct Manifest {
     pub limits: Limits,
     /// A JSON Schema of its configuration.
     pub config_schema: Option<String>,
-}
-
-/// The keys that a plugin reconciles.
-#[derive(Clone, Debug)]
-pub enum Subject {
-    /// One key for every selected object.
-    Each(Selection),
-    /// One key for the whole cluster.
-    Singleton,
 }
 
 /// The objects of one kind that a plugin reconciles.
@@ -188,9 +180,11 @@ pub enum ManifestError {
     /// It is not clear which keys the plugin reconciles.
     #[error("give either `reconciles` or `\"singleton\": true`, and not both")]
     Reconciles,
-    /// More than one kind is reconciled.
-    #[error("reconciles has {0} entries; this host offers one")]
-    SeveralKinds(usize),
+    /// A kind is reconciled twice.
+    #[error(
+        "reconciles: {0} is declared twice, or in two versions; an object has one key, so select all objects of a kind in one entry"
+    )]
+    ReconcilesTwice(Kind),
     /// The plugin wants to make calls.
     #[error("sources: this host offers no calls; leave it out")]
     Sources,
@@ -212,7 +206,7 @@ pub enum ManifestError {
         /// The syntax that it should have.
         wanted: &'static str,
     },
-    /// The manifest does not read the subject's kind, a companion, an indexed kind or a `children`
+    /// The manifest does not read a reconciled kind, a companion, an indexed kind or a `children`
     /// kind.
     #[error("{0} {1} is not among the manifest's reads; add it there")]
     NotRead(&'static str, Kind),
@@ -304,7 +298,7 @@ impl Manifest {
         self.validate_counts()?;
         texts::Texts::validate(self)?;
         self.validate_reads()?;
-        self.validate_subject()?;
+        self.validate_reconciles()?;
         self.validate_indexes()?;
         self.validate_writes()?;
         self.validate_limits()?;
@@ -319,12 +313,12 @@ impl Manifest {
             .collect()
     }
 
-    /// The subject's kind. `None` for a singleton.
-    pub fn subject_kind(&self) -> Option<&Kind> {
-        match &self.subject {
-            Subject::Each(selection) => Some(&selection.kind),
-            Subject::Singleton => None,
-        }
+    /// The objects of this kind that the plugin reconciles. `None` if it does not reconcile the
+    /// kind.
+    pub fn selection_of(&self, kind: &Kind) -> Option<&Selection> {
+        self.reconciles
+            .iter()
+            .find(|selection| selection.kind == *kind)
     }
 
     fn must_read(&self, what: &'static str, kind: &Kind) -> Result<(), ManifestError> {
@@ -344,10 +338,9 @@ impl Manifest {
         let of_reads = || self.reads.iter().map(|read| read.namespaces.len());
         let (namespaces, most_namespaces) =
             (of_reads().sum(), of_reads().max().unwrap_or_default());
-        let (companions, selected) = match &self.subject {
-            Subject::Each(selection) => (selection.companions.len(), selection.namespaces.len()),
-            Subject::Singleton => (0, 0),
-        };
+        let of_selections = |count: fn(&Selection) -> usize| self.reconciles.iter().map(count);
+        let companions = of_selections(|selection| selection.companions.len()).sum();
+        let selected = of_selections(|selection| selection.namespaces.len()).sum();
         let verbs = self.writes.iter().map(|write| write.verbs.len()).max();
         let terms = self.field_selectors().map(|text| text.split(',').count());
         let labels = self
@@ -369,6 +362,7 @@ impl Manifest {
                 labels.max().unwrap_or_default(),
                 SELECTOR_BYTES,
             ),
+            ("kinds in reconciles", self.reconciles.len(), 16),
             ("kinds in alsoEnqueuedBy", companions, 100),
             ("namespaces in reconciles", selected, 500),
             ("kinds in reads", self.reads.len(), 100),
@@ -386,23 +380,18 @@ impl Manifest {
         Ok(())
     }
 
-    /// The field selectors of the subject and of the reads.
+    /// The field selectors of what is reconciled and of the reads.
     fn field_selectors(&self) -> impl Iterator<Item = &str> {
         let reads = self.reads.iter();
         let reads = reads.filter_map(|read| read.field_selector.as_deref());
-        reads.chain(match &self.subject {
-            Subject::Each(selection) => selection.fields.as_deref(),
-            Subject::Singleton => None,
-        })
+        let selections = self.reconciles.iter();
+        reads.chain(selections.filter_map(|selection| selection.fields.as_deref()))
     }
 
-    /// The label selectors of the subject and of the reads.
+    /// The label selectors of what is reconciled and of the reads.
     fn label_selectors(&self) -> impl Iterator<Item = &LabelSelector> {
         let reads = self.reads.iter().map(|read| &read.labels);
-        reads.chain(match &self.subject {
-            Subject::Each(selection) => Some(&selection.labels),
-            Subject::Singleton => None,
-        })
+        reads.chain(self.reconciles.iter().map(|selection| &selection.labels))
     }
 
     fn validate_reads(&self) -> Result<(), ManifestError> {
@@ -421,16 +410,22 @@ impl Manifest {
         Ok(())
     }
 
-    fn validate_subject(&self) -> Result<(), ManifestError> {
-        let Subject::Each(selection) = &self.subject else {
-            return Ok(());
-        };
-        self.must_read("the reconciled kind", &selection.kind)?;
-        for companion in &selection.companions {
-            self.must_read("the alsoEnqueuedBy kind", companion)?;
-        }
-        if let Some(fields) = &selection.fields {
-            FieldSelector::parse(&selection.kind, fields)?;
+    /// Two versions of a kind show the same objects, and a name that the host derives from a key,
+    /// or a child's label, leaves the version out.
+    fn validate_reconciles(&self) -> Result<(), ManifestError> {
+        for (place, selection) in self.reconciles.iter().enumerate() {
+            let kind = &selection.kind;
+            let mut before = self.reconciles[..place].iter();
+            if before.any(|before| before.kind.is_version_of(kind)) {
+                return Err(ManifestError::ReconcilesTwice(kind.clone()));
+            }
+            self.must_read("the reconciled kind", kind)?;
+            for companion in &selection.companions {
+                self.must_read("the alsoEnqueuedBy kind", companion)?;
+            }
+            if let Some(fields) = &selection.fields {
+                FieldSelector::parse(kind, fields)?;
+            }
         }
         Ok(())
     }
@@ -548,13 +543,13 @@ mod tests {
         Manifest {
             name: "labels".into(),
             version: "1.0.0".into(),
-            subject: Subject::Each(Selection {
+            reconciles: vec![Selection {
                 kind: pod.clone(),
                 labels: LabelSelector::default(),
                 fields: None,
                 namespaces: vec![],
                 companions: vec![],
-            }),
+            }],
             reads: vec![ReadDeclaration::new(pod, vec![".spec.nodeName".into()])],
             indexes: vec![],
             writes: vec![],
@@ -603,6 +598,34 @@ mod tests {
     }
 
     #[test]
+    fn a_kind_is_reconciled_once_and_in_one_version() {
+        let again = |kind: Kind| {
+            let mut manifest = manifest();
+            manifest.reads.push(ReadDeclaration::new(
+                Kind::new("", "v1beta1", "Pod"),
+                vec![],
+            ));
+            let reads = manifest.reads.iter();
+            if !reads.map(|read| &read.kind).any(|read| *read == kind) {
+                let read = ReadDeclaration::new(kind.clone(), vec![]);
+                manifest.reads.push(read);
+            }
+            let selection = Selection {
+                kind,
+                ..manifest.reconciles[0].clone()
+            };
+            manifest.reconciles.push(selection);
+            manifest.validate()
+        };
+        for version in ["v1", "v1beta1"] {
+            let pod = Kind::new("", version, "Pod");
+            let twice = Err(ManifestError::ReconcilesTwice(pod.clone()));
+            assert_eq!(again(pod), twice);
+        }
+        assert_eq!(again(Kind::new("apps", "v1", "Pod")), Ok(()));
+    }
+
+    #[test]
     fn children_need_apply_and_delete() {
         let mut bad = manifest();
         bad.writes = vec![WriteDeclaration {
@@ -636,7 +659,7 @@ mod tests {
             Err(ManifestError::PartialUpdate(pod.clone()))
         );
         let mut in_another = Manifest {
-            subject: Subject::Singleton,
+            reconciles: vec![],
             indexes: vec![],
             reads: vec![ReadDeclaration::new(
                 Kind::new("", "v1beta1", "Pod"),

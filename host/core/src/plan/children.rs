@@ -3,15 +3,19 @@
 //! The idea is KEP-3659's (an ApplySet's label). The names are our own, because kubectl's tooling
 //! expects its sets to have a parent object that kubectl has created.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
+use super::digest::digest;
 use crate::access::permission::check_key;
 use crate::model::fields::{FieldPath, Values};
-use crate::model::key::ObjectKey;
+use crate::model::key::{Kind, ObjectKey};
 use crate::model::object::Object;
 use crate::model::selector::Labels;
+use crate::model::subject_key::SubjectKey;
 
-/// The label of a member. Its value is a digest of the plugin, the subject's kind and the key, so
+/// The label of a member. Its value is a digest of the plugin, the reconciled kind and the key, so
 /// that a key's members can be selected.
 pub const LABEL: &str = "pilothouse.dev/children-of";
 
@@ -33,8 +37,31 @@ pub fn mark(object: &mut Value, digest: &str, plugin: &str, key: &ObjectKey) -> 
     Some(())
 }
 
-/// The key whose member an object is, if it is a member of this plugin's.
-pub fn key_of(plugin: &str, object: &Object) -> Option<ObjectKey> {
+/// The value of the label of a key's members.
+pub fn label(plugin: &str, key: &SubjectKey) -> String {
+    digest(plugin, key, &["children"])[..32].to_owned()
+}
+
+/// The key whose member an object is, if it is a member of this plugin's, which reconciles these
+/// kinds; none for a singleton. The label tells which of the kinds it is.
+pub fn owner_of<'a>(
+    plugin: &str,
+    kinds: impl Iterator<Item = &'a Arc<Kind>>,
+    object: &Object,
+) -> Option<SubjectKey> {
+    let own = object.label(LABEL)?;
+    let key = annotated_key(plugin, object)?;
+    let mut keys: Vec<SubjectKey> = kinds
+        .map(|kind| SubjectKey::of(kind, key.clone()))
+        .collect();
+    if keys.is_empty() && key == ObjectKey::singleton() {
+        keys.push(SubjectKey::singleton());
+    }
+    keys.into_iter().find(|key| label(plugin, key) == own)
+}
+
+/// The key in the annotation of an object, if it is a member of this plugin's.
+pub fn annotated_key(plugin: &str, object: &Object) -> Option<ObjectKey> {
     object.label(LABEL)?;
     let path = FieldPath::parse(&format!(".metadata.annotations['{ANNOTATION}']")).ok()?;
     let found = Values::new([[path].as_slice()]).find(object.json());
@@ -51,15 +78,39 @@ pub fn key_of(plugin: &str, object: &Object) -> Option<ObjectKey> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::key::Kind;
     use crate::model::object::Schema;
 
-    fn key_said(annotation: &str) -> Option<ObjectKey> {
+    fn member(label: &str, annotation: &str) -> Object {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
-            "namespace": "default", "name": "a", "labels": {LABEL: "x"}, "annotations": {ANNOTATION: annotation}}});
+            "namespace": "default", "name": "a", "labels": {LABEL: label}, "annotations": {ANNOTATION: annotation}}});
         let kind = Kind::new("", "v1", "ConfigMap");
-        let object = Object::parse(&kind, &object.to_string(), &Schema::default()).unwrap();
-        key_of("p", &object)
+        Object::parse(&kind, &object.to_string(), &Schema::default()).unwrap()
+    }
+
+    fn key_said(annotation: &str) -> Option<ObjectKey> {
+        annotated_key("p", &member("x", annotation))
+    }
+
+    #[test]
+    fn a_member_leads_to_the_key_of_the_kind_that_made_it() {
+        let kinds = ["Pod", "Service"].map(|kind| Arc::new(Kind::new("", "v1", kind)));
+        let keys = kinds
+            .each_ref()
+            .map(|kind| SubjectKey::of(kind, ObjectKey::new("shop", "web")));
+        let alone = SubjectKey::singleton();
+        for (kinds, key, annotation) in [
+            (&kinds[..], &keys[0], "p shop/web"),
+            (&kinds[..], &keys[1], "p shop/web"),
+            (&kinds[1..], &keys[1], "p shop/web"),
+            (&[], &alone, "p "),
+        ] {
+            let member = member(&label("p", key), annotation);
+            assert_eq!(owner_of("p", kinds.iter(), &member).as_ref(), Some(key));
+        }
+        let of_pod = member(&label("p", &keys[0]), "p shop/web");
+        assert_eq!(owner_of("p", kinds[1..].iter(), &of_pod), None);
+        let renamed = member(&label("p", &keys[0]), "p shop/other");
+        assert_eq!(owner_of("p", kinds.iter(), &renamed), None);
     }
 
     #[test]

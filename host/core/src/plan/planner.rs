@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::body::{BodyAddress, check_address, decode};
+use super::digest::digest;
 use super::identity::{self, Before, Shown, Use};
 use super::words::Audience;
 use super::{ActionError, Member, ObjectAddress, PlanContext, Step, What};
@@ -18,7 +18,6 @@ use crate::model::outcome::{
     Action, ActionResult, Delete, DeleteAll, EffectVerb, Event, PatchType,
 };
 use crate::model::selector::{LabelSelector, Requirement};
-use crate::model::text::hex;
 use crate::plan::children;
 use crate::plan::unchanged::{ApplyTarget, hash, is_same_object};
 use crate::plan::write::{Operation, Write};
@@ -408,24 +407,10 @@ impl Planner<'_, '_> {
         key
     }
 
-    /// 64 hex digits that depend only on the plugin, the key and `parts`.
+    /// See [`digest`].
     fn digest(&self, parts: &[&str]) -> String {
-        let mut hasher = Sha256::new();
         let PlanContext { manifest, key, .. } = self.context;
-        // The kind's version is left out. Otherwise names and children would change when a kind
-        // graduates to a new version.
-        let kind = manifest
-            .subject_kind()
-            .map(|kind| format!("{}/{}", kind.group, kind.kind))
-            .unwrap_or_default();
-        for part in [&*manifest.name, &kind, &key.namespace, &key.name]
-            .iter()
-            .chain(parts)
-        {
-            hasher.update((part.len() as u64).to_be_bytes());
-            hasher.update(part);
-        }
-        hex(&hasher.finalize())
+        digest(&manifest.name, key, parts)
     }
 
     fn update(&mut self, text: &str, subresource: &Option<String>) -> Result<Draft, ActionError> {
@@ -606,7 +591,7 @@ impl Planner<'_, '_> {
     /// copy labels (the endpoints controllers copy a Service's) but not annotations, so a member
     /// has both.
     fn children(&mut self, objects: &[String]) -> Result<Vec<Draft>, ActionError> {
-        let label = self.digest(&["children"])[..32].to_owned();
+        let label = children::label(&self.context.manifest.name, self.context.key);
         let mut steps = Vec::new();
         let mut wanted = HashSet::new();
         for text in objects {
@@ -622,7 +607,7 @@ impl Planner<'_, '_> {
                 &mut object,
                 &label,
                 &self.context.manifest.name,
-                self.context.key,
+                &self.context.key.object,
             )
             .ok_or_else(|| {
                 ActionError::Json("metadata.labels and .annotations must be objects".into())
@@ -650,9 +635,9 @@ impl Planner<'_, '_> {
         for kind in &self.context.permissions.children {
             for member in self.reader.members(kind, &selector) {
                 let key = member.key().to_key();
-                let owner = children::key_of(&self.context.manifest.name, &member);
+                let owner = children::annotated_key(&self.context.manifest.name, &member);
                 if member.is_being_deleted()
-                    || owner.as_ref() != Some(self.context.key)
+                    || owner.as_ref() != Some(&self.context.key.object)
                     || !settled.insert(ObjectAddress::of(kind, &key))
                 {
                     continue;

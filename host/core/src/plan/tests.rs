@@ -10,11 +10,10 @@ use crate::access::scope::{KindScope, Scope};
 use crate::cache::snapshot::Snapshot;
 use crate::cache::{Cache, Delta, Listing};
 use crate::model::informer_key::InformerKey;
-use crate::model::manifest::{Limits, ReadDeclaration, Selection, Subject, Verb, WriteDeclaration};
+use crate::model::manifest::{Limits, ReadDeclaration, Verb, WriteDeclaration};
 use crate::model::object::Object;
 use crate::model::outcome::{Delete, DeleteAll, Effect, Event, FollowUp, PatchType, Stage};
 use crate::model::query::ListFilter;
-use crate::model::selector::LabelSelector;
 use crate::plan::accepted::{AcceptedWrite, Trace};
 use crate::plan::children;
 use crate::plan::execution::{Executed, Execution, MAX_WINDOW, PendingWrite};
@@ -43,7 +42,7 @@ fn manifest() -> Manifest {
     Manifest {
         name: "p".into(),
         version: "1.0.0".into(),
-        subject: Subject::Singleton,
+        reconciles: vec![],
         reads: vec![ReadDeclaration::new(config_map(), vec![])],
         indexes: vec![],
         writes: vec![WriteDeclaration {
@@ -60,6 +59,8 @@ fn manifest() -> Manifest {
 /// A plugin that may do everything to ConfigMaps, with ConfigMaps in its snapshot.
 struct Rig {
     manifest: Manifest,
+    /// That of a singleton, unless a test says otherwise.
+    key: SubjectKey,
     permissions: Permissions,
     applied: Arc<Applied>,
     cache: Cache,
@@ -86,6 +87,7 @@ impl Rig {
         Self {
             permissions: Permissions::of(&manifest, &Grants::as_requested()),
             manifest,
+            key: SubjectKey::singleton(),
             applied: Arc::default(),
             cache,
             is_narrowed: false,
@@ -165,7 +167,7 @@ impl Rig {
                 manifest,
                 permissions,
                 applied,
-                key: &ObjectKey::singleton(),
+                key: &self.key,
             },
             outcome,
             &mut reader,
@@ -1166,16 +1168,11 @@ fn a_generated_name_is_none_that_an_object_has_which_the_guest_has_seen() {
 }
 
 #[test]
-fn names_and_children_stay_the_same_when_the_subjects_kind_graduates() {
-    let name = |version: &str| {
+fn names_and_children_are_those_of_the_keys_kind_in_any_version() {
+    let name = |version: &str, kind: &str| {
         let mut rig = Rig::new(&[]);
-        rig.manifest.subject = Subject::Each(Selection {
-            kind: Kind::new("example.com", version, "Website"),
-            labels: LabelSelector::default(),
-            fields: None,
-            namespaces: vec![],
-            companions: vec![],
-        });
+        let kind = Arc::new(Kind::new("example.com", version, kind));
+        rig.key = SubjectKey::of(&kind, ObjectKey::new("default", "web"));
         let children = Action::Children {
             objects: vec![object("a").to_string()],
         };
@@ -1185,7 +1182,8 @@ fn names_and_children_stay_the_same_when_the_subjects_kind_graduates() {
         let object: Value = serde_json::from_str(&object).unwrap();
         object["metadata"]["labels"][children::LABEL].clone()
     };
-    assert_eq!(name("v1beta1"), name("v1"));
+    assert_eq!(name("v1beta1", "Website"), name("v1", "Website"));
+    assert_ne!(name("v1", "Website"), name("v1", "Shop"));
 }
 
 #[test]

@@ -3,11 +3,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::key::ObjectKey;
 
 const MS: Duration = Duration::from_millis(1);
 
-fn key(name: &str) -> ObjectKey {
-    ObjectKey::new("default", name)
+fn key(name: &str) -> SubjectKey {
+    SubjectKey {
+        object: ObjectKey::new("default", name),
+        ..SubjectKey::singleton()
+    }
 }
 
 /// A queue with a clock that the test advances.
@@ -39,7 +43,7 @@ impl Rig {
     fn next(&mut self) -> Option<String> {
         self.queue
             .next(self.now)
-            .map(|taken| taken.key.name.to_string())
+            .map(|taken| taken.key.object.name.to_string())
     }
 
     fn done(&mut self, name: &str) -> &mut Self {
@@ -236,7 +240,7 @@ fn a_finished_key_leaves_nothing_behind() {
 }
 
 /// The queue's own counts of failing keys, and its broken keys.
-fn counted(queue: &WorkQueue) -> (usize, Vec<(ObjectKey, u32)>) {
+fn counted(queue: &WorkQueue) -> (usize, Vec<(SubjectKey, u32)>) {
     let broken = queue
         .broken()
         .map(|(key, failures, _)| (key.clone(), failures));
@@ -244,10 +248,10 @@ fn counted(queue: &WorkQueue) -> (usize, Vec<(ObjectKey, u32)>) {
 }
 
 /// The same, found by walking all entries.
-fn walked(queue: &WorkQueue) -> (usize, Vec<(ObjectKey, u32)>) {
+fn walked(queue: &WorkQueue) -> (usize, Vec<(SubjectKey, u32)>) {
     let entries = queue.entries.iter();
     let failures = entries.map(|(key, entry)| (key.clone(), entry.failures));
-    let failing: BTreeMap<ObjectKey, u32> = failures.filter(|(_, count)| *count > 0).collect();
+    let failing: BTreeMap<SubjectKey, u32> = failures.filter(|(_, count)| *count > 0).collect();
     let count = failing.len();
     let broken = failing
         .into_iter()
@@ -266,6 +270,8 @@ enum Step {
     Release(u8),
     /// Succeeds, and may run again only after a time.
     Rest(u8, u8),
+    /// Keeps all keys but this one.
+    Drop(u8),
     Advance(u8),
 }
 
@@ -306,6 +312,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..6u8, 1..40u8).prop_map(|(key, delay)| Step::Hold(key, delay)),
         1 => (0..6u8).prop_map(Step::Release),
         1 => (0..6u8, 1..60u8).prop_map(|(key, delay)| Step::Rest(key, delay)),
+        1 => (0..6u8).prop_map(Step::Drop),
         2 => (0..30u8).prop_map(Step::Advance),
     ]
 }
@@ -344,7 +351,7 @@ proptest! {
                 }
                 Step::Next => {
                     if let Some(taken) = rig.queue.next(rig.now) {
-                        let name = taken.key.name.to_string();
+                        let name = taken.key.object.name.to_string();
                         prop_assert_eq!(highest.remove(&name), Some(taken.priority), "{}", name);
                         if let Some(until) = held.remove(&name) {
                             prop_assert!(until <= rig.now, "{name} ran though it was held");
@@ -385,10 +392,26 @@ proptest! {
                         owed.insert(name.to_string(), rig.now);
                     }
                 }
+                Step::Drop(name) => {
+                    let name = name.to_string();
+                    rig.queue.retain(|kept| *kept != key(&name));
+                    // One that runs does so to its end.
+                    owed.remove(&name);
+                    highest.remove(&name);
+                    held.remove(&name);
+                    not_before.remove(&name);
+                }
                 Step::Succeed(_) | Step::Fail(_) | Step::Hold(..) | Step::Rest(..) => {}
                 Step::Advance(by) => drop(rig.advance(u32::from(by) * MS)),
             }
             prop_assert_eq!(rig.queue.running(), running.len());
+            let states = || rig.queue.entries.values().map(|entry| &entry.state);
+            let is_held = |state: &&State| matches!(state, State::Held { .. });
+            let is_delayed = |state: &&State| matches!(state, State::Delayed { .. });
+            prop_assert_eq!(rig.queue.held(), states().filter(is_held).count());
+            let delayed = rig.queue.delayed() - rig.queue.held();
+            prop_assert_eq!(delayed, states().filter(is_delayed).count());
+            prop_assert_eq!(rig.queue.depth().values().sum::<usize>(), rig.queue.pending());
             prop_assert_eq!(counted(&rig.queue), walked(&rig.queue));
         }
         for name in &running {
@@ -439,7 +462,7 @@ proptest! {
                     }
                 }
                 Fate::IsForgotten(name) => drop(rig.queue.forget_idle(&key(&name.to_string()))),
-                Fate::AllForgotten => rig.queue.clear(),
+                Fate::AllForgotten => rig.queue.retain(|_| false),
                 Fate::Drained => {
                     rig.queue.drain();
                     rig.queue.is_draining = false;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use crate::model::key::ObjectKey;
 use crate::model::selector::LabelSelector;
+use crate::model::subject_key::SubjectKey;
 use crate::reads::read::{Filter, Read};
 
 /// The maximum number of bytes that the reads of one plugin take, each read counted once for each
@@ -29,7 +29,7 @@ pub(super) struct Held {
     /// many keys make it.
     pub(super) unanchored: usize,
     /// The keys of which the host assumes that they have read more than they did.
-    pub(super) coarse: HashSet<Arc<ObjectKey>>,
+    pub(super) coarse: HashSet<Arc<SubjectKey>>,
 }
 
 fn bytes(read: &Read) -> usize {
@@ -98,6 +98,7 @@ impl Held {
 mod tests {
     use super::super::ReadSets;
     use super::*;
+    use crate::model::key::ObjectKey;
     use crate::model::selector::Requirement;
 
     fn absent(number: usize) -> Read {
@@ -106,7 +107,14 @@ mod tests {
         Read::List(7, Some("default".into()), filter)
     }
 
-    fn key(number: usize) -> ObjectKey {
+    fn key(number: usize) -> SubjectKey {
+        SubjectKey {
+            object: object(number),
+            ..SubjectKey::singleton()
+        }
+    }
+
+    fn object(number: usize) -> ObjectKey {
         ObjectKey::new("default", &number.to_string())
     }
 
@@ -119,7 +127,7 @@ mod tests {
         let mut sets = ReadSets::default();
         sets.set(&key(0), (0..UNANCHORED_OF_KEY).map(absent).collect());
         assert_eq!((sets.len(), sets.coarse()), (UNANCHORED_OF_KEY, 0));
-        let object = Read::Object(3, key(1));
+        let object = Read::Object(3, object(1));
         let reads = (0..10_000).map(absent).chain([object.clone()]);
         sets.set(&key(0), reads.collect());
         let found: Vec<Read> = sets.of(&key(0)).cloned().collect();
@@ -174,14 +182,14 @@ mod tests {
             sets.set(&key(number), [linux(number)].into());
         }
         assert_eq!(sets.coarse(), 10);
-        sets.join(&key(OF_LABEL), [Read::Object(3, key(1))].into());
+        sets.join(&key(OF_LABEL), [Read::Object(3, object(1))].into());
         assert_eq!(sets.coarse(), 10, "what it asks besides makes it no finer");
     }
 
     #[test]
     fn what_was_applied_is_remembered_whatever_else_is_not() {
         let mut sets = ReadSets::default();
-        let applied = Read::Applied(7, key(1), crate::model::object::Side::Main);
+        let applied = Read::Applied(7, object(1), crate::model::object::Side::Main);
         let name = "n".repeat(250);
         let names =
             (0..300_000).map(|read| Read::Object(7, ObjectKey::new(&name, &read.to_string())));

@@ -71,8 +71,15 @@ fn change(old: Option<&Pod>, new: Option<&Pod>) -> Change {
     }
 }
 
-fn reader() -> ObjectKey {
-    ObjectKey::new("one", "reader")
+fn reader() -> SubjectKey {
+    key("reader")
+}
+
+fn key(name: &str) -> SubjectKey {
+    SubjectKey {
+        object: ObjectKey::new("one", name),
+        ..SubjectKey::singleton()
+    }
 }
 
 fn labels(requirement: Requirement) -> Filter {
@@ -236,7 +243,7 @@ fn reads_that_a_failing_key_has_made_before_cost_nothing() {
     let before = recorded(&sets);
     sets.join(&reader(), [list(app_is("db"))].into());
     assert_eq!(recorded(&sets), before, "all objects include these");
-    let applied = Read::Applied(PODS, reader(), Side::Main);
+    let applied = Read::Applied(PODS, reader().object, Side::Main);
     sets.join(&reader(), [applied.clone()].into());
     assert!(sets.of(&reader()).any(|read| *read == applied));
 }
@@ -337,12 +344,12 @@ fn who_applied_an_object_is_told_of_drift_on_that_side_of_it_whatever_it_sees() 
     let mut sets = ReadSets::default();
     let pod = ObjectKey::new("one", "a");
     let applied = |side| BTreeSet::from([Read::Applied(PODS, pod.clone(), side)]);
-    let (of_spec, of_status) = (ObjectKey::new("one", "x"), ObjectKey::new("one", "y"));
+    let (of_spec, of_status) = (key("x"), key("y"));
     sets.set(&of_spec, applied(Side::Main));
     sets.set(&of_status, applied(Side::Status));
     let drifted = |change: &Change| -> Vec<String> {
         let keys = sets.drifted(PODS, &pod, change).into_iter();
-        keys.map(|key| key.name.to_string()).collect()
+        keys.map(|key| key.object.name.to_string()).collect()
     };
     let moved = Pod {
         node: "n2",
@@ -394,7 +401,7 @@ fn one_change_is_compared_so_often_and_then_touches_what_is_left() {
         let requirements = [label].into_iter().chain(no).chain([none]).collect();
         list(Filter::Labels(LabelSelector { requirements }))
     };
-    let key = |number: usize| ObjectKey::new("one", &number.to_string());
+    let key = |number: usize| key(&number.to_string());
     for number in 0..100 {
         sets.set(&key(number), [selected(number, 90)].into());
     }
@@ -424,7 +431,7 @@ fn what_no_label_leads_to_is_bounded_by_its_conditions() {
         list(labels(Requirement::NoneOf("app".into(), values.collect())))
     };
     for number in 0..10 {
-        let key = ObjectKey::new("one", &number.to_string());
+        let key = key(&number.to_string());
         sets.set(&key, [none_of(number)].into());
     }
     assert_eq!(sets.coarse(), 6);
@@ -472,7 +479,11 @@ fn one_label_in_many_namespaces_is_many_labels() {
     for number in 0..OF_LABEL + 10 {
         let namespace = format!("n{number}");
         let read = Read::List(PODS, Some(namespace.as_str().into()), app_is("web"));
-        sets.set(&ObjectKey::new(&namespace, "reader"), [read].into());
+        let key = SubjectKey {
+            object: ObjectKey::new(&namespace, "reader"),
+            ..SubjectKey::singleton()
+        };
+        sets.set(&key, [read].into());
     }
     assert_eq!(sets.coarse(), 0);
     let change = change(None, Some(&a_pod()));

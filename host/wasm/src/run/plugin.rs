@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 use pilothouse_core::{
-    Failure, Manifest, NextRun, ObjectKey, Outcome, Plugin, Reader, Request, RunError, Scope,
-    Snapshot, cut,
+    Failure, Manifest, NextRun, Outcome, Plugin, Reader, Request, RunError, Scope, Snapshot,
+    SubjectKey, cut,
 };
 
 use wasmtime::{AsContextMut, Store};
@@ -50,7 +50,6 @@ pub struct WasmPlugin {
 struct Code {
     engine: Engine,
     pre: ControllerPre<StoreState>,
-    kind: Option<Arc<str>>,
     report: LoadReport,
     totals: Totals,
     /// The host's secret, from which each plugin's own is derived by name.
@@ -101,7 +100,6 @@ impl WasmPlugin {
         secret: &Secret,
     ) -> Self {
         let code = Code {
-            kind: manifest.subject_kind().map(|kind| kind.to_string().into()),
             secret: secret.clone(),
             engine,
             pre,
@@ -242,14 +240,14 @@ impl WasmPlugin {
         store: &mut Store<StoreState>,
         request: &Request,
     ) -> wasmtime::Result<Result<plugin::Outcome, plugin::Failure>> {
-        let kind = self.manifest.subject_kind();
-        let object = match kind {
-            Some(kind) => own_object(store.as_context_mut(), kind, &request.key)?,
+        let key = &request.key;
+        let object = match &key.kind {
+            Some(kind) => own_object(store.as_context_mut(), kind, &key.object)?,
             None => None,
         };
         let memo = request.memo.as_deref();
         let memo = memo.filter(|_| !self.options.forget_memos);
-        let request = convert::request(request, kind, object, memo);
+        let request = convert::request(request, object, memo);
         let guest = controller.pilothouse_controller_plugin();
         guest.call_reconcile(store, &request)
     }
@@ -282,11 +280,7 @@ impl WasmPlugin {
     }
 
     fn own_log(&self, request: &Request) -> PluginLog {
-        PluginLog::new(
-            self.log.clone(),
-            self.code.kind.clone(),
-            request.key.clone(),
-        )
+        PluginLog::new(self.log.clone(), request.key.clone())
     }
 
     /// The state of one run. It takes the reader out of `reader`; [`answer`] puts it back.
@@ -325,8 +319,8 @@ impl Plugin for WasmPlugin {
         let (result, stats) = self.run(request, reader);
         tracing::debug!(
             plugin = self.manifest.name,
-            kind = self.code.kind.as_deref(),
-            object = %request.key,
+            kind = request.key.kind.as_deref().map(tracing::field::display),
+            object = %request.key.object,
             fuel = stats.fuel,
             memory_bytes = stats.memory_bytes,
             duration = ?stats.duration,
@@ -352,7 +346,7 @@ pub(crate) fn describe(
         ..policy.default
     };
     // The guest has not yet declared its name either. No plugin has the empty name.
-    let random = Random::new(secret.of_plugin(""), ObjectKey::singleton());
+    let random = Random::new(secret.of_plugin(""), SubjectKey::singleton());
     let state = StoreState::new(random, None, PluginLog::silent(), &limits);
     let site = Site {
         engine,

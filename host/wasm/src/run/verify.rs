@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-use pilothouse_core::{Action, FollowUp, ObjectKey, Outcome, RunError};
+use pilothouse_core::{Action, FollowUp, Outcome, RunError, SubjectKey};
 
 type Answer = Result<Outcome, RunError>;
 
 /// True if this run is one of the fraction that is checked. This depends only on plugin, key and
 /// attempt, so it is repeatable, too.
-pub(super) fn is_chosen(fraction: f64, plugin: &str, key: &ObjectKey, attempt: u32) -> bool {
+pub(super) fn is_chosen(fraction: f64, plugin: &str, key: &SubjectKey, attempt: u32) -> bool {
     if fraction <= 0.0 {
         return false;
     }
@@ -18,8 +18,9 @@ pub(super) fn is_chosen(fraction: f64, plugin: &str, key: &ObjectKey, attempt: u
     // last bytes.
     let parts = [
         plugin.as_bytes(),
-        key.namespace.as_bytes(),
-        key.name.as_bytes(),
+        key.kind.as_ref().map_or(&[], |kind| kind.kind.as_bytes()),
+        key.object.namespace.as_bytes(),
+        key.object.name.as_bytes(),
     ];
     let bytes = parts.iter().flat_map(|part| part.iter().chain(b"/"));
     let hash = bytes
@@ -151,9 +152,16 @@ fn text(action: &Action) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_core::NextRun;
+    use pilothouse_core::{NextRun, ObjectKey};
 
     use super::*;
+
+    fn key(name: &str) -> SubjectKey {
+        SubjectKey {
+            object: ObjectKey::new("ns", name),
+            ..SubjectKey::singleton()
+        }
+    }
 
     fn applying(object: &str) -> Answer {
         let object = object.to_owned();
@@ -223,14 +231,14 @@ mod tests {
     #[test]
     fn about_the_fraction_is_chosen_and_always_the_same() {
         let chosen = |fraction| {
-            let keys = (0..10_000).map(|number| ObjectKey::new("ns", &format!("pod-{number}")));
+            let keys = (0..10_000).map(|number| key(&format!("pod-{number}")));
             keys.filter(|key| is_chosen(fraction, "plugin", key, 1))
                 .count()
         };
         assert_eq!((chosen(0.0), chosen(1.0)), (0, 10_000));
         assert!((900..1100).contains(&chosen(0.1)), "{}", chosen(0.1));
         assert_eq!(chosen(0.1), chosen(0.1));
-        let key = ObjectKey::new("ns", "a");
+        let key = key("a");
         let attempts = (1..1_000).filter(|attempt| is_chosen(0.5, "plugin", &key, *attempt));
         assert!((400..600).contains(&attempts.count()));
     }

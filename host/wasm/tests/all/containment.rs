@@ -11,7 +11,7 @@ use pilothouse_wasm::{Clocks, Engine, EngineOptions, LimitPolicy, Reading};
 use tracing_subscriber::layer::SubscriberExt;
 
 use crate::support::{
-    GET, GET_A, LOG, SAY_A, guest, little_fuel, reader, reader_of, request, said,
+    GET, GET_A, LOG, SAY_A, guest, little_fuel, pod_request, reader, reader_of, request, said,
 };
 
 fn over_limit(error: RunError) -> String {
@@ -27,14 +27,16 @@ fn a_trap_is_the_run_s_error_and_the_next_run_is_well() {
         .of_pods()
         .with("(global $runs (mut i32) (i32.const 0))")
         // Traps for keys whose name begins with "b".
-        .reconciling("(if (i32.eq (i32.load8_u (local.get 5)) (i32.const 98)) (then unreachable))")
+        .reconciling("(if (i32.eq (i32.load8_u (i32.load offset=20 (local.get $request))) (i32.const 98)) (then unreachable))")
         .plugin();
-    let error = plugin.reconcile(&request("b"), &mut reader()).unwrap_err();
+    let error = plugin
+        .reconcile(&pod_request("b"), &mut reader())
+        .unwrap_err();
     assert!(
         matches!(&error, RunError::Trap(text) if text.contains("unreachable")),
         "{error}"
     );
-    assert!(plugin.reconcile(&request("a"), &mut reader()).is_ok());
+    assert!(plugin.reconcile(&pod_request("a"), &mut reader()).is_ok());
 }
 
 /// Logs the reason, as the SDK's panic hook does, and then traps. The functions have the names that

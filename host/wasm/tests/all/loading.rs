@@ -1,6 +1,6 @@
 //! A file that is not a plugin is refused, with the reason in one line.
 
-use pilothouse_core::{Plugin, Subject};
+use pilothouse_core::Plugin;
 use pilothouse_wasm::{LimitPolicy, load};
 
 use crate::support::{GET, GET_A, engine, guest, little_fuel};
@@ -21,7 +21,7 @@ fn a_core_module_of_the_world_becomes_a_plugin() {
         (&*plugin.manifest().name, &*plugin.manifest().version),
         ("guest", "1.0.0")
     );
-    assert!(matches!(plugin.manifest().subject, Subject::Singleton));
+    assert!(plugin.manifest().reconciles.is_empty());
     assert_eq!(*plugin.limits(), LimitPolicy::default().default);
 }
 

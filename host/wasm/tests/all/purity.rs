@@ -4,7 +4,7 @@ use std::thread;
 
 use pilothouse_core::{Kind, ListFilter, Plugin, ReadError, Reader, Request};
 
-use crate::support::{GET, NOW_MS, SAY_A, after, guest, reader, request, said};
+use crate::support::{GET, NOW_MS, SAY_A, after, guest, pod_request, reader, request, said};
 
 #[test]
 fn a_hundred_runs_give_the_same_bytes_for_the_same_fuel() {
@@ -65,7 +65,7 @@ fn plugins_run_beside_each_other() {
 fn the_request_arrives_whole() {
     // The address and the length of the config are the last two parameters.
     let echo = guest()
-        .reconciling("(call $fail (local.get 13) (local.get 14))")
+        .reconciling("(call $fail (i32.load offset=64 (local.get $request)) (i32.load offset=68 (local.get $request)))")
         .plugin();
     let request = Request {
         config: r#"{"größe":1}"#.into(),
@@ -82,16 +82,22 @@ fn a_key_arrives_with_its_object_which_counts_as_read() {
     // The address and the length of the kind are the parameters 1 and 2, of the object 8 and 9.
     let kind = guest()
         .of_pods()
-        .reconciling("(call $fail (local.get 1) (local.get 2))")
+        .reconciling("(call $fail (i32.load offset=4 (local.get $request)) (i32.load offset=8 (local.get $request)))")
         .plugin();
-    let error = kind.reconcile(&request("a"), &mut reader()).unwrap_err();
+    let error = kind
+        .reconcile(&pod_request("a"), &mut reader())
+        .unwrap_err();
     assert_eq!(said(error), "v1/Pod");
     let object = guest()
         .of_pods()
-        .reconciling("(call $fail (local.get 8) (local.get 9))")
+        .reconciling("(call $fail (i32.load offset=32 (local.get $request)) (i32.load offset=36 (local.get $request)))")
         .plugin();
     let mut reader = reader();
-    let object = said(object.reconcile(&request("a"), &mut reader).unwrap_err());
+    let object = said(
+        object
+            .reconcile(&pod_request("a"), &mut reader)
+            .unwrap_err(),
+    );
     assert!(object.contains(r#""name":"a""#), "{object}");
     assert_eq!(reader.into_reads().len(), 1);
 }
@@ -101,9 +107,9 @@ fn a_key_whose_object_is_gone_arrives_without_it() {
     // Parameter 7 says whether there is an object.
     let plugin = guest()
         .of_pods()
-        .reconciling("(if (local.get 7) (then unreachable))")
+        .reconciling("(if (i32.load8_u offset=28 (local.get $request)) (then unreachable))")
         .plugin();
-    let run = |name: &str, reader: &mut Reader| plugin.reconcile(&request(name), reader);
+    let run = |name: &str, reader: &mut Reader| plugin.reconcile(&pod_request(name), reader);
     assert!(run("a", &mut reader()).is_err(), "there is default/a");
     let mut reader = reader();
     assert!(run("gone", &mut reader).is_ok());
@@ -114,7 +120,7 @@ fn a_key_whose_object_is_gone_arrives_without_it() {
 fn the_clock_stands_still_and_reading_it_is_recorded() {
     let now = r#"(import "pilothouse:controller/clock@0.2.0" "now" (func $now (result i64)))"#;
     let later =
-        "(i64.store (i32.const 2072) (call $now)) (i32.store8 (i32.const 2064) (i32.const 1))";
+        "(i64.store (i32.const 2080) (call $now)) (i32.store8 (i32.const 2072) (i32.const 1))";
     let plugin = guest().with(now).reconciling(later).plugin();
     let mut reader = reader();
     let outcome = plugin.reconcile(&request("a"), &mut reader).unwrap();

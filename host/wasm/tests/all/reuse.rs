@@ -25,7 +25,7 @@ fn counting() -> Guest {
         .reconciling(
             "(global.set $calls (i64.add (global.get $calls) (i64.const 1)))
             (global.set $heap (i32.const 65536))
-            (i32.store8 (i32.const 2064) (i32.const 1)) (i64.store (i32.const 2072) (global.get $calls))",
+            (i32.store8 (i32.const 2072) (i32.const 1)) (i64.store (i32.const 2080) (global.get $calls))",
         )
 }
 

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use pilothouse_core::{
     Cache, Delta, Failure, InformerKey, Kind, KindScope, Listing, NextRun, Object, ObjectKey,
     Outcome, Plugin, Reader, Request, ResourceVersion, RunError, Schema, Scope, Snapshot,
+    SubjectKey,
 };
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, LoadError, WasmPlugin, load};
 use wit_component::{StringEncoding, embed_component_metadata};
@@ -100,7 +101,12 @@ impl Guest {
     /// - 96: "a"
     /// - 1024: the answer of `describe`, and after it the manifest: a singleton that reads nothing,
     ///   unless it is [`of_pods`](Self::of_pods)
-    /// - 2048: the answer of `reconcile`; all zero is an outcome without actions
+    /// - 2048: the answer of `reconcile`; all zero is an outcome without actions. Its stages are at
+    ///   2056, `next` at 2072
+    ///
+    /// The request is at `$request`: the kind of its key at 4, the name at 20, the object at 28, the
+    /// configuration at 64.
+    ///
     /// - 3072: the answers of imports
     pub fn module(&self) -> Vec<u8> {
         let Self {
@@ -134,8 +140,7 @@ impl Guest {
                     (i32.store (i32.const 2060) (local.get $text))
                     (i32.store (i32.const 2064) (local.get $bytes)))
                 (func (export "{plugin}#describe") (result i32) {describe} (i32.const 1024))
-                (func (export "{plugin}#reconcile") (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)
-                    (result i32)
+                (func (export "{plugin}#reconcile") (param $request i32) (result i32)
                     {reconcile} (i32.const 2048)))"#
         );
         let mut module = wat::parse_str(&text).unwrap();
@@ -225,13 +230,26 @@ pub fn little_fuel() -> LimitPolicy {
     policy
 }
 
+/// A request of this name. Guests that are [`of_pods`](Guest::of_pods) get a [`pod_request`].
 pub fn request(name: &str) -> Request {
     Request {
-        key: ObjectKey::new("default", name),
+        key: SubjectKey {
+            object: ObjectKey::new("default", name),
+            ..SubjectKey::singleton()
+        },
         attempt: 1,
         previous: vec![],
         memo: None,
         config: "{}".into(),
+    }
+}
+
+/// A request for the pod of this name.
+pub fn pod_request(name: &str) -> Request {
+    let pod = Arc::new(Kind::new("", "v1", "Pod"));
+    Request {
+        key: SubjectKey::of(&pod, ObjectKey::new("default", name)),
+        ..request(name)
     }
 }
 

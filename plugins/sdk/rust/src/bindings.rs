@@ -1512,8 +1512,8 @@ pub mod exports {
                 /// One reconcile of one key.
                 #[derive(Clone, Eq, PartialEq)]
                 pub struct Request {
-                    /// The object to look at. None: the plugin is a singleton, and its only key stands for the
-                    /// whole cluster.
+                    /// The object to look at, of one of the kinds that the manifest reconciles. None: the plugin is
+                    /// a singleton, and its only key stands for the whole cluster.
                     pub key: Option<ObjectRef>,
                     /// That object, cut down to the manifest's fields: what `snapshot.get` of the key returns, and
                     /// recorded as that read is. None: it is gone, or outside of what the manifest selects. That,

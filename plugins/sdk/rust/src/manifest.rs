@@ -13,7 +13,7 @@ pub struct Manifest {
     pub name: String,
     /// The plugin's own version, for people.
     pub version: String,
-    /// The objects whose keys it reconciles. Empty for a singleton.
+    /// The objects whose keys it reconciles, each kind once. Empty for a singleton.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reconciles: Vec<Selection>,
     /// True: its only key stands for the whole cluster.
@@ -182,6 +182,14 @@ impl Manifest {
             limits: Limits::default(),
             config_schema: None,
         }
+    }
+
+    /// Reconciles these objects, too, which are of another kind. The [`Request`](crate::Request)'s
+    /// key says of which kind it is. Each kind is selected once.
+    #[must_use]
+    pub fn reconciles_also(mut self, selection: Selection) -> Self {
+        self.reconciles.push(selection);
+        self
     }
 
     /// Declares that the plugin reads these fields of this kind. List only those that it uses,
@@ -407,6 +415,7 @@ mod tests {
             .labels("!canary")
             .also_enqueued_by("v1/Endpoints");
         let manifest = Manifest::new("p", "1.0.0", services)
+            .reconciles_also(Selection::of("v1/Pod"))
             .reads("v1/Service", [".spec"])
             .reads_only(Read::new("v1/Pod", []).field_selector("spec.nodeName=a"))
             .indexes("node", "v1/Pod", [".spec.nodeName"])
@@ -422,7 +431,7 @@ mod tests {
                 "reconciles": [{
                     "kind": "v1/Service", "labels": "app=web,!canary",
                     "alsoEnqueuedBy": ["v1/Endpoints"],
-                }],
+                }, {"kind": "v1/Pod"}],
                 "reads": [
                     {"kind": "v1/Service", "fields": [".spec"]},
                     {"kind": "v1/Pod", "fieldSelector": "spec.nodeName=a"},

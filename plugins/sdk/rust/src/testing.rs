@@ -67,7 +67,7 @@ pub struct FakeCluster {
     /// What a key that has not been run yet is given.
     first: Told,
     /// What the next reconcile of each key is given.
-    turns: BTreeMap<host::ObjectKey, Told>,
+    turns: BTreeMap<host::SubjectKey, Told>,
     /// The last reconcile, until its outcome is performed.
     seen: RefCell<Option<Rehearsal>>,
 }
@@ -208,7 +208,8 @@ impl FakeCluster {
         self
     }
 
-    /// Reconciles a key. The outcome is checked but not performed.
+    /// Reconciles a key. The outcome is checked but not performed. A plugin with several kinds has
+    /// keys of the same namespace and name: see [`reconcile_key`](Self::reconcile_key).
     ///
     /// # Errors
     ///
@@ -219,19 +220,36 @@ impl FakeCluster {
     /// # Panics
     ///
     /// The controller decides or reads something else when it is run again on the same request and
-    /// snapshot.
+    /// snapshot. Or the plugin reconciles several kinds.
     pub fn reconcile<C: Controller>(
         &self,
         namespace: &str,
         name: &str,
     ) -> Result<Outcome, Failure> {
-        let key = host::ObjectKey::new(namespace, name);
-        let mut rehearsal = self.rehearse(&key);
+        self.decide::<C>(&self.guest.only_key(namespace, name))
+    }
+
+    /// [`reconcile`](Self::reconcile) for the key of an object of any kind that the plugin
+    /// reconciles.
+    ///
+    /// # Errors
+    ///
+    /// As for [`reconcile`](Self::reconcile).
+    ///
+    /// # Panics
+    ///
+    /// As for [`reconcile`](Self::reconcile). Or the plugin does not reconcile the kind.
+    pub fn reconcile_key<C: Controller>(&self, key: &ObjectRef) -> Result<Outcome, Failure> {
+        self.decide::<C>(&self.guest.key_of(key))
+    }
+
+    fn decide<C: Controller>(&self, key: &host::SubjectKey) -> Result<Outcome, Failure> {
+        let mut rehearsal = self.rehearse(key);
         let Told {
             attempt,
             previous,
             memo,
-        } = self.told(&key);
+        } = self.told(key);
         self.seen.take();
         let request = self
             .guest
@@ -264,11 +282,27 @@ impl FakeCluster {
     ///
     /// As for [`reconcile`](Self::reconcile) and [`apply`](Self::apply).
     pub fn turn<C: Controller>(&mut self, namespace: &str, name: &str) -> Result<Outcome, Failure> {
-        let outcome = self.reconcile::<C>(namespace, name);
+        self.run_and_apply::<C>(self.guest.only_key(namespace, name))
+    }
+
+    /// [`turn`](Self::turn) for the key of an object of any kind that the plugin reconciles.
+    ///
+    /// # Errors
+    ///
+    /// As for [`turn`](Self::turn).
+    ///
+    /// # Panics
+    ///
+    /// As for [`turn`](Self::turn). Or the plugin does not reconcile the kind.
+    pub fn turn_key<C: Controller>(&mut self, key: &ObjectRef) -> Result<Outcome, Failure> {
+        self.run_and_apply::<C>(self.guest.key_of(key))
+    }
+
+    fn run_and_apply<C: Controller>(&mut self, key: host::SubjectKey) -> Result<Outcome, Failure> {
+        let outcome = self.decide::<C>(&key);
         match &outcome {
-            Ok(outcome) => drop(self.apply(namespace, name, outcome)),
+            Ok(outcome) => drop(self.carry_out(key, outcome)),
             Err(_) => {
-                let key = host::ObjectKey::new(namespace, name);
                 let mut told = self.told(&key);
                 told.attempt += 1;
                 self.turns.insert(key, told);
@@ -304,9 +338,22 @@ impl FakeCluster {
     /// # Panics
     ///
     /// [`reconcile`](Self::reconcile) would refuse the outcome, or the outcome has a strategic
-    /// merge patch, which cannot be applied without the kinds' schemas.
+    /// merge patch, which cannot be applied without the kinds' schemas. Or the plugin reconciles
+    /// several kinds.
     pub fn apply(&mut self, namespace: &str, name: &str, outcome: &Outcome) -> Vec<Effect> {
-        let key = host::ObjectKey::new(namespace, name);
+        self.carry_out(self.guest.only_key(namespace, name), outcome)
+    }
+
+    /// [`apply`](Self::apply) for the key of an object of any kind that the plugin reconciles.
+    ///
+    /// # Panics
+    ///
+    /// As for [`apply`](Self::apply). Or the plugin does not reconcile the kind.
+    pub fn apply_key(&mut self, key: &ObjectRef, outcome: &Outcome) -> Vec<Effect> {
+        self.carry_out(self.guest.key_of(key), outcome)
+    }
+
+    fn carry_out(&mut self, key: host::SubjectKey, outcome: &Outcome) -> Vec<Effect> {
         let seen = self.seen.take().filter(|seen| seen.request.key == key);
         let rehearsal = seen.unwrap_or_else(|| self.rehearse(&key));
         let is_gone = rehearsal.is_gone();
@@ -332,7 +379,7 @@ impl FakeCluster {
     /// Runs the keys that the host would run now, and those that their writes wake, until none is
     /// due. Returns them in the order in which they ran.
     ///
-    /// At first these are the keys of all objects of the subject. After that they are the keys for
+    /// At first these are the keys of all objects that the plugin reconciles. After that they are the keys for
     /// which something that they have read has changed, whether another reconcile, [`with`] or
     /// [`delete`] has changed it, and those whose time has come ([`at`]): after a failure or a
     /// requeue. So a test sees whether a change wakes the keys that it should wake, and no others.
@@ -393,14 +440,14 @@ impl FakeCluster {
     }
 
     /// A reconcile of this key on the cluster as it is.
-    fn rehearse(&self, key: &host::ObjectKey) -> Rehearsal {
+    fn rehearse(&self, key: &host::SubjectKey) -> Rehearsal {
         let mut caches = self.caches.borrow_mut();
         caches.list(&self.server, self.now);
         caches.rehearse(key, self.now)
     }
 
     /// What the next reconcile of this key is given of the ones before.
-    fn told(&self, key: &host::ObjectKey) -> Told {
+    fn told(&self, key: &host::SubjectKey) -> Told {
         self.turns.get(key).unwrap_or(&self.first).clone()
     }
 
@@ -489,22 +536,21 @@ impl FakeCluster {
         let ran = reconcile.run();
         let finished = match self.caches.get_mut().hub.ran(ran, self.now) {
             host::Decision::Finished(finished) => finished,
-            host::Decision::Writing(writing) => self.carry_out(writing),
+            host::Decision::Writing(writing) => self.send_all(writing),
             host::Decision::Confirming(confirming) => match self.confirm(confirming) {
-                ControlFlow::Continue(writing) => self.carry_out(writing),
+                ControlFlow::Continue(writing) => self.send_all(writing),
                 ControlFlow::Break(finished) => finished,
             },
         };
-        let kind = self.guest.subject_kind();
         let run = Run {
-            key: convert::subject(kind, &finished.held().request.key),
+            key: convert::subject(&finished.held().request.key),
             error: finished.error().map(ToString::to_string),
         };
         self.caches.get_mut().hub.finished(finished, self.now);
         Some(run)
     }
 
-    fn carry_out(&mut self, mut writing: host::Writing) -> host::Finished {
+    fn send_all(&mut self, mut writing: host::Writing) -> host::Finished {
         let mut pending = VecDeque::new();
         loop {
             let sending = match writing.advance() {
@@ -568,7 +614,7 @@ impl FakeCluster {
 
     /// Reads from the cluster as it is, outside of any reconcile.
     fn read<T>(&self, read: impl FnOnce(&Reading<'_>) -> T) -> T {
-        let mut rehearsal = self.rehearse(&host::ObjectKey::singleton());
+        let mut rehearsal = self.rehearse(&host::SubjectKey::singleton());
         read(&Reading::new(&mut rehearsal.reader, self.guest.lines()))
     }
 }

@@ -3,10 +3,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
+use pilothouse_sdk::bindings::pilothouse::controller::changes::Call;
 use pilothouse_sdk::{
-    Action, Apply, Controller, Create, Delete, Failure, Filter, Host, Level, Manifest, ObjectRef,
-    Outcome, Patch, Request, Selection, Update, Verb,
+    Action, Apply, Controller, Create, Delete, DeleteAll, Failure, Filter, Host, Level, Manifest,
+    ObjectRef, Outcome, Patch, Query, Request, Selection, Update, Verb,
 };
 use serde_json::{Value, json};
 
@@ -83,6 +85,7 @@ impl Controller for Hostile {
             .or_else(|| identity(name))
             .or_else(|| state(name))
             .or_else(|| reads(name, host))
+            .or_else(|| doors(request, host))
             .unwrap_or_else(|| apply(&named(&format!("{name}-done"))))
     }
 }
@@ -152,6 +155,64 @@ fn floods(name: &str) -> Told {
         "failure-of-10-mb" => Err(Failure::retry("x".repeat(10 << 20))),
         _ => return None,
     })
+}
+
+/// Too much of what contract 0.2 offers besides reads and writes.
+fn doors(request: &Request, host: &dyn Host) -> Told {
+    let name = &*request.key().name;
+    let well = || apply(&named(&format!("{name}-done")));
+    let key = request.key();
+    Some(match name {
+        "memo-too-long" => well().map(|outcome| with_memo(outcome, (64 << 10) + 1)),
+        "memo-full" => well().map(|outcome| with_memo(outcome, 64 << 10)),
+        "rest-a-year" => well().map(|outcome| outcome.not_before(Duration::from_secs(31_536_000))),
+        "confirm-flood" => well().map(|outcome| {
+            let questions = 0..10_000;
+            questions.fold(outcome, |outcome, _| outcome.confirm(key))
+        }),
+        "confirm-secret" => {
+            let secret = ObjectRef::new("v1/Secret", "default", "x");
+            well().map(|outcome| outcome.confirm(&secret))
+        }
+        "delete-all" => {
+            let delete = DeleteAll::new(CONFIG_MAP, "default");
+            Ok(Outcome::done().with(delete))
+        }
+        "delete-all-elsewhere" => {
+            let delete = DeleteAll::new("v1/Secret", "../kube-system");
+            Ok(Outcome::done().with(delete))
+        }
+        "call" => Ok(Outcome::done().with(Action::Call(Call {
+            source: "metadata".to_owned(),
+            method: "GET".to_owned(),
+            path: "http://169.254.169.254/".to_owned(),
+            body: None,
+        }))),
+        "page-of-nothing" => page(host, 0).and_then(|_| well()),
+        "page-flood" => {
+            for _ in 0..20_000 {
+                if let Err(error) = page(host, 1) {
+                    return Some(Err(error));
+                }
+            }
+            well()
+        }
+        _ => return None,
+    })
+}
+
+fn with_memo(mut outcome: Outcome, bytes: usize) -> Outcome {
+    outcome.memo = Some("x".repeat(bytes));
+    outcome
+}
+
+fn page(host: &dyn Host, limit: u32) -> Result<String, Failure> {
+    let all = Query {
+        kind: CONFIG_MAP.to_owned(),
+        namespace: None,
+        filter: Filter::Everything,
+    };
+    Ok(host.list_page_json(&all, None, limit)?)
 }
 
 fn escapes(name: &str) -> Told {

@@ -48,6 +48,7 @@ impl Controller for Stages {
         match task["data"]["do"].as_str().unwrap_or_default() {
             "sweep" => sweep(request, host),
             "create" => create(request, host),
+            "create-in-sequence" => in_sequence(request, host),
             "twice" => twice(request),
             "retry" => {
                 let status = status(request, "False", &format!("attempt {}", request.attempt))?;
@@ -100,6 +101,16 @@ fn create(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
     }
     let said = what_became(&request.previous, &request.key().name);
     Ok(outcome.always().with(status(request, "False", &said)?))
+}
+
+/// For benchmarks: the same creates, each in a stage of its own, so one after the other.
+fn in_sequence(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+    let outcome = create(request, host)?;
+    let creates = outcome.stages.into_iter().flat_map(|stage| stage.actions);
+    let sequence = creates.fold(Outcome::done(), |outcome, create| {
+        outcome.stage().with(create)
+    });
+    Ok(sequence)
 }
 
 /// The number of creates for each result, and whether all have a derived name.

@@ -1,9 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use pilothouse_core::{
-    IndexDeclaration, LabelSelector, Limits, ReadDeclaration, Selection, Subject,
-};
+use pilothouse_core::{IndexDeclaration, LabelSelector, Limits, ReadDeclaration, Selection};
 
 fn write(group: &str, kind: &str, subresource: &str, verbs: &[Verb]) -> WriteDeclaration {
     WriteDeclaration {
@@ -18,13 +16,13 @@ fn manifest(reads: Vec<ReadDeclaration>, writes: Vec<WriteDeclaration>) -> Manif
     Manifest {
         name: "stranger".into(),
         version: "1.0.0".into(),
-        subject: Subject::Each(Selection {
+        reconciles: vec![Selection {
             kind: Kind::new("", "v1", "ConfigMap"),
             labels: LabelSelector::default(),
             fields: None,
             namespaces: vec![],
             companions: vec![],
-        }),
+        }],
         reads,
         indexes: vec![],
         writes,

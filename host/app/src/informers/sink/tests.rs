@@ -1,6 +1,6 @@
 use pilothouse_core::{
     ControllerSettings, Hub, Kind, Limits, Listing, Manifest, Object, Outcome, Plugin, PluginId,
-    ReadDeclaration, Reader, Request, RunError, Subject,
+    ReadDeclaration, Reader, Request, RunError,
 };
 
 use super::super::{Begin, Running};
@@ -45,7 +45,7 @@ fn join(shared: &Shared, name: &str, fields: &[&str]) -> PluginId {
     let manifest = Manifest {
         name: name.into(),
         version: "1.0.0".into(),
-        subject: Subject::Singleton,
+        reconciles: vec![],
         reads: vec![ReadDeclaration::new(pods(), fields.collect())],
         indexes: vec![],
         writes: vec![],

@@ -24,13 +24,13 @@ fn manifest() -> Manifest {
     Manifest {
         name: "endpoints".into(),
         version: "1.0.0".into(),
-        subject: Subject::Each(Selection {
+        reconciles: vec![Selection {
             kind: kind("Service"),
             labels: LabelSelector::default(),
             fields: None,
             namespaces: vec![],
             companions: vec![kind("Endpoints")],
-        }),
+        }],
         reads: ["Service", "Pod", "Node", "Endpoints"].map(read).into(),
         indexes: vec![IndexDeclaration {
             name: "node".into(),
@@ -94,7 +94,7 @@ fn without_a_grant_there_are_reads_of_the_own_kind_and_nothing_that_rests_on_oth
     let limited = Grants::default().limit(&manifest());
     assert_eq!(kinds(&limited), ["Service"]);
     assert!(limited.indexes.is_empty() && limited.writes.is_empty());
-    let Subject::Each(selection) = &limited.subject else {
+    let [selection] = &*limited.reconciles else {
         panic!("it is for each Service");
     };
     assert!(selection.companions.is_empty());

@@ -35,13 +35,13 @@ fn manifest(reads: Vec<ReadDeclaration>, writes: Vec<WriteDeclaration>) -> Manif
     Manifest {
         name: "web".into(),
         version: "1.0.0".into(),
-        subject: Subject::Each(Selection {
+        reconciles: vec![Selection {
             kind: deployment(),
             labels: LabelSelector::default(),
             fields: None,
             namespaces: vec![],
             companions: vec![],
-        }),
+        }],
         reads: all,
         indexes: vec![],
         writes,
@@ -192,10 +192,7 @@ fn what_objects_are_found_by_is_read() {
     });
     assert_eq!(beyond(&indexed, &old), ["read Pod: .status.podIP"]);
     let mut selecting = old.clone();
-    let Subject::Each(selection) = &mut selecting.subject else {
-        panic!("it is for each Deployment");
-    };
-    selection.fields = Some("metadata.name!=a,status.replicas==1".into());
+    selecting.reconciles[0].fields = Some("metadata.name!=a,status.replicas==1".into());
     assert_eq!(
         beyond(&selecting, &old),
         ["read apps/Deployment: .metadata.name .status.replicas"]
@@ -250,7 +247,7 @@ fn what_no_grant_is_about_is_no_more() {
     new.writes[0].children = true;
     new.limits.concurrency = Some(64);
     new.config_schema = Some("{}".into());
-    new.subject = Subject::Singleton;
+    new.reconciles = vec![];
     assert_eq!(beyond(&new, &old), Vec::<String>::new());
 }
 

@@ -7,7 +7,8 @@ use super::sweep::{Sweep, SweepStep};
 use crate::cache::Change;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::subject::SubjectKind;
-use crate::model::key::ObjectKey;
+use crate::hub::subjects::Subjects;
+use crate::model::subject_key::SubjectKey;
 use crate::queue::backoff::Backoff;
 use crate::queue::{LOW, NORMAL, Priority, Taken, Time, WorkQueue};
 
@@ -39,19 +40,18 @@ impl DueKeys {
     }
 
     /// Begins a sweep, so that every subject is reconciled. A singleton is queued instead.
-    pub fn start(&mut self, subject: Option<&SubjectKind>, snapshot: &Snapshot, now: Time) {
-        let Some(subject) = subject else {
-            self.queue.add(&ObjectKey::singleton(), NORMAL, now);
-            return;
-        };
-        let (before, objects) = (self.sweep.take(), subject.objects(snapshot));
+    pub fn start(&mut self, subjects: &Subjects, snapshot: &Snapshot, now: Time) {
+        if subjects.is_singleton() {
+            return self.queue.add(&SubjectKey::singleton(), NORMAL, now);
+        }
+        let (before, objects) = (self.sweep.take(), subjects.objects(snapshot));
         self.sweep = Some(Sweep::begin(before, objects, &mut self.queue, now));
     }
 
     /// Queues a key because of a change.
     pub fn wake(
         &mut self,
-        key: &ObjectKey,
+        key: &SubjectKey,
         informer: InformerId,
         change: &Change,
         priority: Priority,
@@ -62,7 +62,7 @@ impl DueKeys {
     }
 
     /// Queues a key because of something other than a change of an object, or an unknown change.
-    pub fn wake_otherwise(&mut self, key: &ObjectKey, priority: Priority, now: Time) {
+    pub fn wake_otherwise(&mut self, key: &SubjectKey, priority: Priority, now: Time) {
         self.loops.caused_otherwise(key);
         self.queue.add(key, priority, now);
     }
@@ -81,18 +81,19 @@ impl DueKeys {
             key,
             change,
         } = changed;
-        if priority == LOW && self.is_swept(subject, key, change) {
+        let key = subject.key(key.clone());
+        if priority == LOW && self.is_swept(subject, &key, change) {
             return;
         }
-        self.wake(key, informer, change, priority, now);
-        let is_pending = self.queue.is_pending(key);
+        self.wake(&key, informer, change, priority, now);
+        let is_pending = self.queue.is_pending(&key);
         if let Some(sweep) = self.sweep.as_mut().filter(|_| is_pending) {
-            sweep.note_queued(key, change.new.is_some());
+            sweep.note_queued(&key, change.new.is_some());
         }
     }
 
     /// Whether the sweep will reconcile this new subject anyway.
-    fn is_swept(&self, subject: &SubjectKind, key: &ObjectKey, change: &Change) -> bool {
+    fn is_swept(&self, subject: &SubjectKind, key: &SubjectKey, change: &Change) -> bool {
         let sweep = self.sweep.as_ref();
         let new = change.new.as_ref();
         sweep.is_some_and(|sweep| sweep.is_to_run(key))
@@ -109,21 +110,17 @@ impl DueKeys {
         if let Some(sweep) = &mut self.sweep
             && subject.may_be(informer, key)
         {
-            sweep.note_change(key, change.old.is_some(), change.new.is_some());
+            let key = subject.key(key.clone());
+            sweep.note_change(&key, change.old.is_some(), change.new.is_some());
         }
     }
 
     /// Hands out the next key in order, queued or swept.
-    pub fn next(
-        &mut self,
-        subject: Option<&SubjectKind>,
-        snapshot: &Snapshot,
-        now: Time,
-    ) -> NextKey {
-        while let (Some(sweep), Some(subject)) = (&mut self.sweep, subject)
+    pub fn next(&mut self, subjects: &Subjects, snapshot: &Snapshot, now: Time) -> NextKey {
+        while let Some(sweep) = &mut self.sweep
             && self.queue.is_first(sweep.place(), now)
         {
-            match sweep.next(subject, snapshot) {
+            match sweep.next(subjects, snapshot) {
                 SweepStep::Key(key) => {
                     let waited = sweep.waited(now);
                     self.loops.caused_otherwise(&key);
@@ -138,8 +135,8 @@ impl DueKeys {
         let Some(taken) = self.queue.next(now) else {
             return NextKey::None;
         };
-        if let (Some(sweep), Some(subject)) = (&mut self.sweep, subject) {
-            sweep.note_queued(&taken.key, subject.is_cached(snapshot, taken.key.parts()));
+        if let Some(sweep) = &mut self.sweep {
+            sweep.note_queued(&taken.key, subjects.is_cached(snapshot, &taken.key));
         }
         NextKey::Taken(taken)
     }
@@ -173,32 +170,31 @@ impl DueKeys {
 
     /// A reconcile of a key begins. Returns whether nothing but the key's own last writes has
     /// caused it.
-    pub fn begin(&mut self, key: &ObjectKey) -> bool {
+    pub fn begin(&mut self, key: &SubjectKey) -> bool {
         self.loops.begin(key)
     }
 
     /// A reconcile has ended and has written these states. Returns the key if it is now found to
     /// loop.
-    pub fn wrote(&mut self, key: &ObjectKey, wrote: Vec<WrittenState>) -> Option<LoopingKey> {
+    pub fn wrote(&mut self, key: &SubjectKey, wrote: Vec<WrittenState>) -> Option<LoopingKey> {
         self.loops.end(key, wrote)
     }
 
     /// A reconcile has ended and could write nothing.
-    pub fn wrote_nothing(&mut self, key: &ObjectKey) {
+    pub fn wrote_nothing(&mut self, key: &SubjectKey) {
         self.loops.forget(key);
     }
 
     /// Forgets everything about a key except its position.
-    pub fn forget(&mut self, key: &ObjectKey) {
+    pub fn forget(&mut self, key: &SubjectKey) {
         self.queue.forget(key);
         self.loops.forget(key);
     }
 
-    /// Forgets all keys.
-    pub fn clear(&mut self) {
-        self.queue.clear();
-        self.sweep = None;
-        self.loops = Loops::default();
+    /// Forgets all keys but those that a plugin with these kinds can have.
+    pub fn retain(&mut self, subjects: &Subjects) {
+        self.queue.retain(|key| subjects.has(key));
+        self.sweep = self.sweep.take().filter(|_| !subjects.is_singleton());
     }
 
     /// A new version is installed: what slowed a key down does not count against it.

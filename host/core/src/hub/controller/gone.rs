@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use super::present::Present;
 use super::recorded::RecordedReads;
-use crate::model::key::{ObjectKey, ResourceVersion};
+use crate::model::key::ResourceVersion;
+use crate::model::subject_key::SubjectKey;
 use crate::queue::Time;
 
 /// With fewer keys than this, nothing is checked.
@@ -40,9 +41,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct GoneKeys {
-    keys: BTreeMap<ObjectKey, GoneSince>,
+    keys: BTreeMap<SubjectKey, GoneSince>,
     /// The key that was checked last. The next one in order follows.
-    last: Option<ObjectKey>,
+    last: Option<SubjectKey>,
 }
 
 /// When an object was first seen to be gone.
@@ -56,10 +57,9 @@ struct GoneSince {
 impl GoneKeys {
     /// A reconcile has ended that is not retried by itself, and its key had no object. Returns how
     /// many of these keys are to be checked now.
-    pub fn add(&mut self, key: &ObjectKey, present: Present<'_>) -> usize {
+    pub fn add(&mut self, key: &SubjectKey, present: Present<'_>) -> usize {
         let snapshot = present.snapshot;
-        let subject = present.installed.subject();
-        let informer = subject.and_then(|subject| subject.informer_of(snapshot, key));
+        let informer = present.installed.subjects().informer_of(snapshot, key);
         let version = informer.map(|informer| snapshot.informers[informer].resource_version());
         let end = GoneSince {
             version: version.cloned().unwrap_or_default(),
@@ -73,12 +73,12 @@ impl GoneKeys {
     }
 
     /// The key has an object again, or is forgotten.
-    pub fn remove(&mut self, key: &ObjectKey) {
+    pub fn remove(&mut self, key: &SubjectKey) {
         self.keys.remove(key);
     }
 
     /// The next key to check, in rotation.
-    pub fn next(&mut self) -> Option<ObjectKey> {
+    pub fn next(&mut self) -> Option<SubjectKey> {
         let behind = self.last.take().map_or(Bound::Unbounded, Bound::Excluded);
         let mut behind = self.keys.range((behind, Bound::Unbounded));
         let next = behind.next().or_else(|| self.keys.first_key_value());
@@ -89,7 +89,7 @@ impl GoneKeys {
     /// Whether what a key has read may still wake it.
     pub fn is_awaiting(
         &self,
-        key: &ObjectKey,
+        key: &SubjectKey,
         reads: &RecordedReads,
         present: Present<'_>,
     ) -> bool {
@@ -108,8 +108,13 @@ impl GoneKeys {
         })
     }
 
+    /// Forgets all keys but these.
+    pub fn retain(&mut self, is_kept: impl Fn(&SubjectKey) -> bool) {
+        self.keys.retain(|key, _| is_kept(key));
+    }
+
     /// Removes and returns all keys.
-    pub fn take(&mut self) -> impl Iterator<Item = ObjectKey> + use<> {
+    pub fn take(&mut self) -> impl Iterator<Item = SubjectKey> + use<> {
         std::mem::take(self).keys.into_keys()
     }
 }

@@ -11,10 +11,12 @@ use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::gate::{Awaited, Sign};
 use crate::hub::reconcile::{PluginVersion, RunningKey};
 use crate::hub::subject::{SubjectKind, informers};
+use crate::hub::subjects::Subjects;
 use crate::model::informer_key::InformerKey;
 use crate::model::key::{Kind, ObjectKey};
-use crate::model::manifest::{Manifest, Subject};
+use crate::model::manifest::Manifest;
 use crate::model::object::{Object, ViewId};
+use crate::model::subject_key::SubjectKey;
 use crate::plan::accepted::{AcceptedWrite, Trace};
 use crate::plan::children;
 use crate::reads::read::Read;
@@ -26,8 +28,7 @@ pub(super) struct InstalledVersion {
     version: Arc<PluginVersion>,
     /// The plugin's subscription to each informer it uses.
     subscriptions: BTreeMap<InformerId, Subscribed>,
-    /// `None` for the singleton.
-    subject: Option<SubjectKind>,
+    subjects: Subjects,
     /// All its kinds are synced, and the keys that can be known only then have been returned.
     is_started: bool,
 }
@@ -39,7 +40,7 @@ impl InstalledVersion {
         } = &version;
         Self {
             subscriptions: subscriptions(scope),
-            subject: subject(manifest, scope),
+            subjects: Subjects::new(manifest, scope),
             is_started: false,
             version: Arc::new(version),
         }
@@ -66,8 +67,8 @@ impl InstalledVersion {
         &self.version.manifest
     }
 
-    pub fn subject(&self) -> Option<&SubjectKind> {
-        self.subject.as_ref()
+    pub fn subjects(&self) -> &Subjects {
+        &self.subjects
     }
 
     pub fn subscriptions(&self) -> &BTreeMap<InformerId, Subscribed> {
@@ -100,12 +101,6 @@ impl InstalledVersion {
         Arc::ptr_eq(&self.version.plugin, &other.version.plugin)
     }
 
-    /// Whether another version, on which a reconcile began for instance, has keys of this one's
-    /// kind.
-    pub fn has_keys_of(&self, other: &PluginVersion) -> bool {
-        other.manifest.subject_kind() == self.manifest().subject_kind()
-    }
-
     pub fn is_synced(&self, snapshot: &Snapshot) -> bool {
         let mut subscriptions = self.subscriptions.iter();
         subscriptions.all(|(informer, subscribed)| {
@@ -119,24 +114,22 @@ impl InstalledVersion {
 
     /// Once all kinds are synced, returns the keys of what subjects that are gone have left behind.
     /// Not earlier, because a missing subject may only not have been listed yet.
-    pub fn start_when_synced(&mut self, snapshot: &Snapshot) -> Vec<ObjectKey> {
+    pub fn start_when_synced(&mut self, snapshot: &Snapshot) -> Vec<SubjectKey> {
         if self.is_started || !self.is_synced(snapshot) {
             return Vec::new();
         }
         self.is_started = true;
-        let subject = self.subject.iter();
-        let companions = subject.flat_map(|subject| subject.all_companions(snapshot));
+        let companions = self.subjects.iter().flat_map(|subject| {
+            let keys = keys(subject.all_companions(snapshot));
+            keys.map(|key| subject.key(key))
+        });
         let children = self
             .children_informers()
             .flat_map(|informer| snapshot.informers[informer].list(None));
         let children = children.filter_map(|object| self.owner_of(object));
         // Keys of existing subjects run anyway.
-        let is_left = |key: &ObjectKey| {
-            let mut subject = self.subject.iter();
-            !subject.any(|subject| subject.is_there(snapshot, key.parts()))
-        };
-        let keys = keys(companions).chain(children);
-        keys.filter(is_left).collect()
+        let is_left = |key: &SubjectKey| !self.subjects.is_there(snapshot, key);
+        companions.chain(children).filter(is_left).collect()
     }
 
     fn children_informers(&self) -> impl Iterator<Item = InformerId> {
@@ -148,13 +141,14 @@ impl InstalledVersion {
     }
 
     /// The key whose child an object is.
-    fn owner_of(&self, object: &Arc<Object>) -> Option<ObjectKey> {
-        children::key_of(&self.manifest().name, object)
+    fn owner_of(&self, object: &Arc<Object>) -> Option<SubjectKey> {
+        let kinds = self.subjects.iter().map(SubjectKind::kind);
+        children::owner_of(&self.manifest().name, kinds, object)
     }
 
     /// The key whose child a new object is. The key's object may have gone before the child came.
     /// Then no recorded read leads to it any more.
-    pub fn owner_of_new(&self, changed: KeyedChange<'_>) -> Option<ObjectKey> {
+    pub fn owner_of_new(&self, changed: KeyedChange<'_>) -> Option<SubjectKey> {
         let KeyedChange {
             informer, change, ..
         } = changed;
@@ -163,24 +157,28 @@ impl InstalledVersion {
         self.owner_of(change.new.as_ref().filter(|_| is_child)?)
     }
 
-    /// Whether the plugin may see the object of a key.
-    pub fn is_mine(&self, key: &ObjectKey) -> bool {
-        let Some(subject) = &self.subject else {
-            return true;
+    /// Whether the plugin may see the object of a key. A singleton's key has none.
+    pub fn is_mine(&self, key: &SubjectKey) -> bool {
+        let Some(subject) = self.subjects.of(key) else {
+            return self.subjects.has(key);
         };
-        let scope = self.version.scope.kinds.get(subject.kind());
-        scope.is_some_and(|scope| scope.part_of(&key.namespace).is_some())
+        let scope = self.version.scope.kinds.get(&**subject.kind());
+        scope.is_some_and(|scope| scope.part_of(&key.object.namespace).is_some())
     }
 
-    /// Whether a change makes the plugin reconcile the object's own key.
-    pub fn is_subject(&self, snapshot: &Snapshot, changed: KeyedChange<'_>) -> bool {
+    /// The kinds of which a change makes the plugin reconcile the key with the object's name.
+    pub fn touched_subjects(
+        &self,
+        snapshot: &Snapshot,
+        changed: KeyedChange<'_>,
+    ) -> impl Iterator<Item = &SubjectKind> {
         let KeyedChange {
             informer,
             key,
             change,
         } = changed;
         let view = self.view_of(informer);
-        self.subject.as_ref().is_some_and(|subject| {
+        self.subjects.iter().filter(move |subject| {
             let is_companion = self.is_started
                 && subject.is_companion(informer)
                 && is_visible(change, view)
@@ -198,17 +196,18 @@ impl InstalledVersion {
 
     /// Whether a read need not be recorded, because whatever touches it wakes the key anyway. Many
     /// controllers read nothing else for most of their keys.
-    pub fn is_own(&self, read: &Read, key: &ObjectKey) -> bool {
-        let subject = self.subject.as_ref();
-        subject.is_some_and(|subject| subject.is_own(read, key))
+    pub fn is_own(&self, read: &Read, key: &SubjectKey) -> bool {
+        self.subjects.is_own(read, key)
     }
 
     /// What a guest reads of this snapshot for this key.
-    pub fn reader(&self, snapshot: &Snapshot, key: &ObjectKey, wall_clock_ms: u64) -> Reader {
+    pub fn reader(&self, snapshot: &Snapshot, key: &SubjectKey, wall_clock_ms: u64) -> Reader {
         let scope = self.version.scope.clone();
         let mut reader = Reader::new(snapshot.clone(), scope, wall_clock_ms);
-        if let Some(subject) = &self.subject {
-            reader.set_subject(subject.kind(), key, |object| subject.selects(object));
+        if let Some(subject) = self.subjects.of(key) {
+            reader.set_subject(subject.kind(), &key.object, |object| {
+                subject.selects(object)
+            });
         }
         reader
     }
@@ -298,13 +297,6 @@ fn subscriptions(scope: &Scope) -> BTreeMap<InformerId, Subscribed> {
     let parts = scope.kinds.values().flat_map(|scope| &scope.parts);
     let subscriptions = parts.map(|part| (part.informer, part.subscribed.clone()));
     subscriptions.collect()
-}
-
-fn subject(manifest: &Manifest, scope: &Scope) -> Option<SubjectKind> {
-    match &manifest.subject {
-        Subject::Each(selection) => Some(SubjectKind::new(selection, scope)),
-        Subject::Singleton => None,
-    }
 }
 
 /// The keys of objects that are ordered by namespace. Keys of one namespace share its name.

@@ -17,10 +17,11 @@ use crate::hub::changelog::Missed;
 use crate::hub::gate::{Awaited, GateId, Sign};
 use crate::hub::reconcile::{End, Finished, Ran, ReconcileError, Remembered, RunningKey};
 use crate::hub::status::{BrokenKey, KeysStatus, MAX_LISTED};
-use crate::hub::subject::SubjectKind;
+use crate::hub::subjects::Subjects;
 use crate::hub::{Fetch, Garbage, Known, PluginId, Purpose, Question};
 use crate::model::key::ObjectKey;
 use crate::model::outcome::Effect;
+use crate::model::subject_key::SubjectKey;
 use crate::plan::accepted::Trace;
 use crate::plan::execution::Executed;
 use crate::queue::{LOW, NORMAL, Priority, Taken, Time};
@@ -71,44 +72,47 @@ impl Keys {
     }
 
     /// All queued keys.
-    pub fn into_queued(mut self, now: Time) -> Vec<ObjectKey> {
+    pub fn into_queued(mut self, now: Time) -> Vec<SubjectKey> {
         std::iter::from_fn(|| self.ready.due.queue.next(now))
             .map(|taken| taken.key)
             .collect()
     }
 
-    /// Forgets all keys.
-    pub fn clear(&mut self) {
-        self.ready.clear();
-        self.gone = GoneKeys::default();
-        self.suspects = Suspects::default();
-        self.records = KeyRecords::default();
+    /// Forgets all keys but those that a plugin with these kinds can have. What they have read is
+    /// forgotten by [`replace`](Self::replace).
+    pub fn retain(&mut self, subjects: &Subjects) {
+        self.ready.retain(subjects);
+        self.gone.retain(|key| subjects.has(key));
+        self.suspects.retain(|key| subjects.has(key));
+        self.records.retain(|key| subjects.has(key));
     }
 
     /// Another version has been installed, which runs every key again. The present keys are of its
-    /// kind.
+    /// kinds.
     pub fn replace(&mut self, present: Present<'_>, garbage: &mut Garbage) {
         garbage.add(self.reads.take());
         self.records.forget_memos();
         self.ready.replace(present);
         // Nothing else wakes these keys soon: their read sets are gone, and there may be no object
         // of their names.
-        let failed: Vec<ObjectKey> = self.ready.due.queue.failed().cloned().collect();
-        let keys: Vec<ObjectKey> = failed.into_iter().chain(self.gone.take()).collect();
+        let failed: Vec<SubjectKey> = self.ready.due.queue.failed().cloned().collect();
+        let keys: Vec<SubjectKey> = failed.into_iter().chain(self.gone.take()).collect();
         self.add(&keys, LOW, present.now);
-        if present.installed.subject().is_some() {
+        if !present.installed.subjects().is_singleton() {
             self.start(present);
         }
     }
 
     /// Begins to reconcile every subject.
     pub fn start(&mut self, present: Present<'_>) {
-        let subject = present.installed.subject();
-        self.ready.due.start(subject, present.snapshot, present.now);
+        let subjects = present.installed.subjects();
+        self.ready
+            .due
+            .start(subjects, present.snapshot, present.now);
     }
 
     /// Queues these keys.
-    pub fn add(&mut self, keys: &[ObjectKey], priority: Priority, now: Time) {
+    pub fn add(&mut self, keys: &[SubjectKey], priority: Priority, now: Time) {
         for key in keys {
             self.ready.due.queue.add(key, priority, now);
         }
@@ -131,15 +135,14 @@ impl Keys {
         let KeyedChange {
             informer, change, ..
         } = changed;
-        let subject = installed.subject();
-        if let Some(subject) = subject {
+        for subject in installed.subjects().iter() {
             self.ready.due.note_change(subject, changed);
         }
         let touched = self.reads.touched(installed, snapshot, changed);
         for key in touched.keys {
             self.ready.due.wake(key, informer, change, priority, now);
         }
-        if let Some(subject) = subject.filter(|_| installed.is_subject(snapshot, changed)) {
+        for subject in installed.touched_subjects(snapshot, changed) {
             self.ready.due.wake_subject(subject, changed, priority, now);
         }
         if let Some(owner) = installed.owner_of_new(changed) {
@@ -154,13 +157,15 @@ impl Keys {
         &mut self,
         informer: InformerId,
         key: &ObjectKey,
-        subject: Option<&SubjectKind>,
+        subjects: &Subjects,
         priority: Priority,
         now: Time,
     ) {
-        let is_own = subject.is_some_and(|subject| subject.may_be(informer, key));
-        let readers = self.reads.about(informer, key).into_iter();
-        let keys: BTreeSet<ObjectKey> = readers.chain(is_own.then_some(key)).cloned().collect();
+        let own = subjects.iter();
+        let own = own.filter(|subject| subject.may_be(informer, key));
+        let own = own.map(|subject| subject.key(key.clone()));
+        let readers = self.reads.about(informer, key).into_iter().cloned();
+        let keys: BTreeSet<SubjectKey> = readers.chain(own).collect();
         for key in keys {
             self.ready.due.wake_otherwise(&key, priority, now);
         }
@@ -217,19 +222,19 @@ impl Keys {
     }
 
     /// What became of the writes of a key's last outcome.
-    pub fn effects(&self, key: &ObjectKey) -> &[Effect] {
+    pub fn effects(&self, key: &SubjectKey) -> &[Effect] {
         self.records.effects(key)
     }
 
     /// What a key's last outcome asked to be kept.
-    pub fn memo(&self, key: &ObjectKey) -> Option<Arc<str>> {
+    pub fn memo(&self, key: &SubjectKey) -> Option<Arc<str>> {
         self.records.memo(key).cloned()
     }
 
     /// The next fetch of what failing keys have read, if one is due.
     fn next_suspect(&mut self, plugin: PluginId, present: Present<'_>) -> Option<Fetch> {
         let queue = &self.ready.due.queue;
-        let is_failing = |key: &ObjectKey| queue.is_failing(key);
+        let is_failing = |key: &SubjectKey| queue.is_failing(key);
         let (key, questions) = self.suspects.next(&self.reads, is_failing, present)?;
         Some(Fetch {
             plugin,
@@ -240,7 +245,7 @@ impl Keys {
     }
 
     /// Forgets everything remembered about a key except its position in the queue.
-    fn forget(&mut self, key: &ObjectKey) {
+    fn forget(&mut self, key: &SubjectKey) {
         self.ready.forget(key);
         self.reads.forget(key);
         self.records.forget(key);
@@ -249,7 +254,7 @@ impl Keys {
     /// An object that a key waited for has been fetched. Releases the keys that may run now.
     pub fn object_fetched(
         &mut self,
-        key: &ObjectKey,
+        key: &SubjectKey,
         gate: GateId,
         question: &Question,
         known: &Known,
@@ -260,7 +265,7 @@ impl Keys {
     }
 
     /// A fetch for a key that waits for it has ended, with or without answers.
-    pub fn fetch_ended(&mut self, key: &ObjectKey, is_answered: bool, now: Time) {
+    pub fn fetch_ended(&mut self, key: &SubjectKey, is_answered: bool, now: Time) {
         self.ready.fetch_ended(key, is_answered, now);
     }
 
@@ -300,7 +305,7 @@ impl Keys {
 
     /// Gives a key back of which nothing is to be remembered, and ends an outage if the key was the
     /// last to try with.
-    pub fn done(&mut self, key: &ObjectKey, now: Time) {
+    pub fn done(&mut self, key: &SubjectKey, now: Time) {
         self.ready.due.queue.done(key, now);
         self.ready.end_empty_outage(&self.records, now);
     }
@@ -456,7 +461,7 @@ impl Keys {
     /// Returns the key if it is now found to loop.
     fn keep(
         &mut self,
-        key: &ObjectKey,
+        key: &SubjectKey,
         executed: Executed,
         present: Present<'_>,
     ) -> Option<LoopingKey> {
@@ -477,7 +482,7 @@ impl Keys {
 
     /// A reconcile has ended that is not retried by itself, and its key had no object. Forgets a
     /// few of the other such keys, if nothing can wake them and they are not queued.
-    fn note_gone(&mut self, key: &ObjectKey, present: Present<'_>) {
+    fn note_gone(&mut self, key: &SubjectKey, present: Present<'_>) {
         for _ in 0..self.gone.add(key, present) {
             let next = self.gone.next();
             let idle = next.filter(|key| !self.gone.is_awaiting(key, &self.reads, present));

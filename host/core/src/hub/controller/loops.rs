@@ -17,6 +17,7 @@ use super::records::REQUEUE_STREAK;
 use crate::cache::Change;
 use crate::cache::snapshot::InformerId;
 use crate::model::key::{ObjectKey, ResourceVersion};
+use crate::model::subject_key::SubjectKey;
 use crate::queue::Time;
 
 /// After this many self-triggered reconciles in a row that wrote the same object, a key is slowed
@@ -45,9 +46,9 @@ impl WrittenState {
 /// something: a change that queues any other key is not the key's own.
 #[derive(Debug, Default)]
 pub(super) struct Loops {
-    keys: HashMap<ObjectKey, Cycle>,
+    keys: HashMap<SubjectKey, Cycle>,
     /// The keys among them that loop, so that listing these walks no others.
-    looping: BTreeSet<ObjectKey>,
+    looping: BTreeSet<SubjectKey>,
 }
 
 #[derive(Debug, Default)]
@@ -87,7 +88,7 @@ impl Cycle {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopingKey {
     /// The key.
-    pub key: ObjectKey,
+    pub key: SubjectKey,
     /// Consecutive reconciles that were triggered only by the key's own writes.
     pub runs: u32,
     /// The field that changes, as a JSON Pointer into the object that the key writes; empty if not
@@ -97,7 +98,7 @@ pub struct LoopingKey {
 
 impl Loops {
     /// A change queues a key.
-    pub fn caused(&mut self, key: &ObjectKey, informer: InformerId, change: &Change) {
+    pub fn caused(&mut self, key: &SubjectKey, informer: InformerId, change: &Change) {
         let Some(cycle) = self.keys.get_mut(key) else {
             return;
         };
@@ -123,7 +124,7 @@ impl Loops {
     }
 
     /// Something other than a change of an object, or an unknown change, queues a key.
-    pub fn caused_otherwise(&mut self, key: &ObjectKey) {
+    pub fn caused_otherwise(&mut self, key: &SubjectKey) {
         if let Some(cycle) = self.keys.get_mut(key) {
             cycle.is_caused_otherwise();
         }
@@ -131,7 +132,7 @@ impl Loops {
 
     /// How long a key that is due still has to wait; `None` if it may run. Later changes by its own
     /// writes make this neither longer nor shorter.
-    pub fn wait(&mut self, key: &ObjectKey, now: Time) -> Option<Duration> {
+    pub fn wait(&mut self, key: &SubjectKey, now: Time) -> Option<Duration> {
         let cycle = self.keys.get_mut(key)?;
         if cycle.runs < SLOW_AFTER || !cycle.is_self_triggered() {
             return None;
@@ -142,7 +143,7 @@ impl Loops {
     }
 
     /// A key is handed out. Returns whether the reconcile is self-triggered.
-    pub fn begin(&mut self, key: &ObjectKey) -> bool {
+    pub fn begin(&mut self, key: &SubjectKey) -> bool {
         let cycle = self.keys.entry(key.clone()).or_default();
         let is_self_triggered = cycle.is_self_triggered();
         let causes = std::mem::take(&mut cycle.causes);
@@ -160,7 +161,7 @@ impl Loops {
 
     /// A reconcile has ended and has written these states. Returns the key if it is now found to
     /// loop.
-    pub fn end(&mut self, key: &ObjectKey, wrote: Vec<WrittenState>) -> Option<LoopingKey> {
+    pub fn end(&mut self, key: &SubjectKey, wrote: Vec<WrittenState>) -> Option<LoopingKey> {
         if wrote.is_empty() {
             self.forget(key);
             return None;
@@ -185,7 +186,7 @@ impl Loops {
     }
 
     /// Forgets a key.
-    pub fn forget(&mut self, key: &ObjectKey) {
+    pub fn forget(&mut self, key: &SubjectKey) {
         self.keys.remove(key);
         self.looping.remove(key);
     }
@@ -197,7 +198,7 @@ impl Loops {
     }
 }
 
-fn looping(key: &ObjectKey, cycle: &Cycle) -> LoopingKey {
+fn looping(key: &SubjectKey, cycle: &Cycle) -> LoopingKey {
     LoopingKey {
         key: key.clone(),
         runs: cycle.runs,

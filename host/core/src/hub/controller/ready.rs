@@ -9,8 +9,9 @@ use super::records::KeyRecords;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::gate::{Awaited, GateId, Gates, Passage};
 use crate::hub::outage::{Outage, Probe};
+use crate::hub::subjects::Subjects;
 use crate::hub::{Fetch, Known, PluginId, Purpose, Question};
-use crate::model::key::ObjectKey;
+use crate::model::subject_key::SubjectKey;
 use crate::queue::backoff::Backoff;
 use crate::queue::{Taken, Time};
 
@@ -35,7 +36,7 @@ pub(super) enum ReadyKey {
     /// This key runs. During an outage it tests if the cluster can be reached again.
     Taken(Taken),
     /// This key is not the plugin's. It has been handed out and is not to run.
-    Foreign(ObjectKey),
+    Foreign(SubjectKey),
     /// Something must be fetched before a key can run.
     Fetch(Fetch),
     /// There may be a key: ask again.
@@ -105,7 +106,7 @@ impl ReadyKeys {
             };
             let taken = match probe {
                 Probe::Parked(key) => self.due.queue.claim(&key, now),
-                Probe::Queued => match self.due.next(installed.subject(), snapshot, now) {
+                Probe::Queued => match self.due.next(installed.subjects(), snapshot, now) {
                     NextKey::Taken(taken) => Some(taken),
                     NextKey::NotYet => return Some(ReadyKey::NotYet),
                     NextKey::None if self.outage.is_none() => return None,
@@ -162,7 +163,7 @@ impl ReadyKeys {
     /// An object that a key waits for has been fetched. Releases the keys that may run now.
     pub fn object_fetched(
         &mut self,
-        key: &ObjectKey,
+        key: &SubjectKey,
         gate: GateId,
         question: &Question,
         known: &Known,
@@ -179,7 +180,7 @@ impl ReadyKeys {
     }
 
     /// A fetch that a key waits for has ended, with or without answers.
-    pub fn fetch_ended(&mut self, key: &ObjectKey, is_answered: bool, now: Time) {
+    pub fn fetch_ended(&mut self, key: &SubjectKey, is_answered: bool, now: Time) {
         self.fetching -= 1;
         match &mut self.outage {
             Some(outage) if is_answered => outage.prefer(key.clone(), now),
@@ -193,7 +194,7 @@ impl ReadyKeys {
     /// A key has written and must not run before this is visible.
     pub fn close_gate(
         &mut self,
-        key: &ObjectKey,
+        key: &SubjectKey,
         awaited: Vec<Awaited>,
         snapshot: &Snapshot,
         now: Time,
@@ -259,8 +260,8 @@ impl ReadyKeys {
         self.release_parked(records);
     }
 
-    /// Another version is installed, which has keys of the same kind. What held or slowed a key
-    /// down because of the version before ends.
+    /// Another version is installed. What held or slowed a key down because of the version before
+    /// ends.
     pub fn replace(&mut self, present: Present<'_>) {
         let installed = present.installed;
         let is_kept = |informer| installed.uses(informer);
@@ -272,15 +273,17 @@ impl ReadyKeys {
     }
 
     /// Forgets everything about a key except its position in the queue.
-    pub fn forget(&mut self, key: &ObjectKey) {
+    pub fn forget(&mut self, key: &SubjectKey) {
         self.due.forget(key);
         self.gates.forget(key);
     }
 
-    /// Forgets all keys. Fetches that are under way still end.
-    pub fn clear(&mut self) {
-        self.due.clear();
-        self.gates = Gates::default();
-        self.outage = None;
+    /// Forgets all keys but those that a plugin with these kinds can have. Fetches that are under
+    /// way still end.
+    pub fn retain(&mut self, subjects: &Subjects) {
+        self.due.retain(subjects);
+        self.gates.retain(|key| subjects.has(key));
+        let outage = self.outage.iter_mut();
+        outage.for_each(|outage| outage.retain(|key| subjects.has(key)));
     }
 }

@@ -9,6 +9,7 @@ use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::changelog::Missed;
 use crate::hub::reconcile::Ran;
 use crate::model::key::ObjectKey;
+use crate::model::subject_key::SubjectKey;
 use crate::reads::read::Read;
 use crate::reads::sight::Sight;
 use crate::reads::{ReadSets, Touched, touches_any};
@@ -33,7 +34,7 @@ type Altering<'a> = Option<Vec<(InformerId, &'a Change)>>;
 
 impl RecordedReads {
     /// The reads of a key.
-    pub fn of(&self, key: &ObjectKey) -> impl Iterator<Item = &Read> {
+    pub fn of(&self, key: &SubjectKey) -> impl Iterator<Item = &Read> {
         self.sets.of(key)
     }
 
@@ -69,7 +70,7 @@ impl RecordedReads {
     }
 
     /// The keys with a result that contained this object or should have.
-    pub fn about(&self, informer: InformerId, key: &ObjectKey) -> BTreeSet<&ObjectKey> {
+    pub fn about(&self, informer: InformerId, key: &ObjectKey) -> BTreeSet<&SubjectKey> {
         self.sets.about(informer, key)
     }
 
@@ -127,7 +128,7 @@ impl RecordedReads {
     }
 
     /// Removes all reads of a key.
-    pub fn forget(&mut self, key: &ObjectKey) {
+    pub fn forget(&mut self, key: &SubjectKey) {
         self.sets.clear(key);
     }
 

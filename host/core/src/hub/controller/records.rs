@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::key::ObjectKey;
 use crate::model::outcome::{Effect, shorten};
+use crate::model::subject_key::SubjectKey;
 use crate::queue::backoff::Backoff;
 
 /// Maximum memory of the effects of one plugin in bytes. A plugin can ask for a hundred Events for
@@ -61,18 +61,18 @@ impl KeyRecord {
 /// `memo_bytes` are the sizes of all their effects and memos.
 #[derive(Debug, Default)]
 pub(super) struct KeyRecords {
-    of: HashMap<ObjectKey, KeyRecord>,
+    of: HashMap<SubjectKey, KeyRecord>,
     effect_bytes: usize,
     memo_bytes: usize,
 }
 
 impl KeyRecords {
-    fn get(&self, key: &ObjectKey) -> Option<&KeyRecord> {
+    fn get(&self, key: &SubjectKey) -> Option<&KeyRecord> {
         self.of.get(key)
     }
 
     /// Changes the record of a key.
-    fn change<T>(&mut self, key: &ObjectKey, change: impl FnOnce(&mut KeyRecord) -> T) -> T {
+    fn change<T>(&mut self, key: &SubjectKey, change: impl FnOnce(&mut KeyRecord) -> T) -> T {
         if let Some(record) = self.of.get_mut(key) {
             let changed = change(record);
             if record.is_empty() {
@@ -89,13 +89,13 @@ impl KeyRecords {
     }
 
     /// How many times in a row the key's writes could not reach the cluster.
-    pub fn unreachable_streak(&self, key: &ObjectKey) -> u32 {
+    pub fn unreachable_streak(&self, key: &SubjectKey) -> u32 {
         self.get(key).map_or(0, |record| record.unreachable_streak)
     }
 
     /// The key's writes could not reach the cluster. Returns how many times in a row that is.
     /// During an outage further failures tell nothing more about the key.
-    pub fn count_unreachable(&mut self, key: &ObjectKey, is_outage: bool) -> u32 {
+    pub fn count_unreachable(&mut self, key: &SubjectKey, is_outage: bool) -> u32 {
         self.change(key, |record| {
             if record.unreachable_streak == 0 || !is_outage {
                 record.unreachable_streak += 1;
@@ -105,12 +105,12 @@ impl KeyRecords {
     }
 
     /// A reconcile of the key has ended without having failed to reach the cluster.
-    pub fn end_unreachable(&mut self, key: &ObjectKey) {
+    pub fn end_unreachable(&mut self, key: &SubjectKey) {
         self.change(key, |record| record.unreachable_streak = 0);
     }
 
     /// The key asks for a requeue after this delay. Returns after which delay it gets one.
-    pub fn requeue(&mut self, key: &ObjectKey, delay: Duration) -> Duration {
+    pub fn requeue(&mut self, key: &SubjectKey, delay: Duration) -> Duration {
         if delay >= REQUEUE_STREAK.max {
             self.end_requeues(key);
             return delay;
@@ -123,14 +123,14 @@ impl KeyRecords {
     }
 
     /// The key has asked for no requeue.
-    pub fn end_requeues(&mut self, key: &ObjectKey) {
+    pub fn end_requeues(&mut self, key: &SubjectKey) {
         self.change(key, |record| record.requeue_streak = 0);
     }
 
     /// The API server has contradicted what the key had seen. Returns after which delay it runs
     /// again: none the first time. If it goes on, a watch is late, or the caches cannot take what
     /// the server has.
-    pub fn count_contradiction(&mut self, key: &ObjectKey) -> Duration {
+    pub fn count_contradiction(&mut self, key: &SubjectKey) -> Duration {
         let before = self.change(key, |record| {
             let before = record.contradictions;
             record.contradictions = before.saturating_add(1);
@@ -140,17 +140,17 @@ impl KeyRecords {
     }
 
     /// The key's outcome has been carried out.
-    pub fn end_contradictions(&mut self, key: &ObjectKey) {
+    pub fn end_contradictions(&mut self, key: &SubjectKey) {
         self.change(key, |record| record.contradictions = 0);
     }
 
     /// Sets the last error of a key that is broken, or removes it.
-    pub fn set_error(&mut self, key: &ObjectKey, error: Option<String>) {
+    pub fn set_error(&mut self, key: &SubjectKey, error: Option<String>) {
         self.change(key, |record| record.error = error.map(String::into));
     }
 
     /// The last error of a broken key. Empty if the key is not broken.
-    pub fn error(&self, key: &ObjectKey) -> &str {
+    pub fn error(&self, key: &SubjectKey) -> &str {
         let record = self.get(key);
         let error = record.and_then(|record| record.error.as_deref());
         error.unwrap_or_default()
@@ -158,12 +158,12 @@ impl KeyRecords {
 
     /// What became of the writes of the key's last outcome, which its next reconcile is told.
     /// Empty also if there was no room to keep it.
-    pub fn effects(&self, key: &ObjectKey) -> &[Effect] {
+    pub fn effects(&self, key: &SubjectKey) -> &[Effect] {
         self.get(key).map_or(&[], |record| &record.effects)
     }
 
     /// Replaces the key's effects, with their texts shortened.
-    pub fn set_effects(&mut self, key: &ObjectKey, mut effects: Vec<Effect>) {
+    pub fn set_effects(&mut self, key: &SubjectKey, mut effects: Vec<Effect>) {
         shorten(&mut effects);
         let others = self.effect_bytes - size(self.effects(key));
         let bytes = others + size(&effects);
@@ -175,16 +175,15 @@ impl KeyRecords {
     }
 
     /// What the key's last outcome asked to be kept. `None` also if there was no room to keep it.
-    pub fn memo(&self, key: &ObjectKey) -> Option<&Arc<str>> {
+    pub fn memo(&self, key: &SubjectKey) -> Option<&Arc<str>> {
         self.get(key)?.memo.as_ref()
     }
 
     /// Replaces the key's memo.
-    pub fn set_memo(&mut self, key: &ObjectKey, memo: Option<Arc<str>>) {
-        let size = |memo: Option<&Arc<str>>| memo.map_or(0, |memo| memo.len());
-        let others = self.memo_bytes - size(self.memo(key));
+    pub fn set_memo(&mut self, key: &SubjectKey, memo: Option<Arc<str>>) {
+        let others = self.memo_bytes - memo_size(self.memo(key));
         let memo = memo.filter(|memo| others + memo.len() <= MAX_MEMO_BYTES);
-        self.memo_bytes = others + size(memo.as_ref());
+        self.memo_bytes = others + memo_size(memo.as_ref());
         self.change(key, |record| record.memo = memo);
     }
 
@@ -198,15 +197,23 @@ impl KeyRecords {
     }
 
     /// Forgets that writes could not reach the cluster. Returns the keys whose writes could not.
-    pub fn forget_unreachable(&mut self) -> Vec<ObjectKey> {
+    pub fn forget_unreachable(&mut self) -> Vec<SubjectKey> {
         let records = self.of.iter();
         let unreachable = records.filter(|(_, record)| record.unreachable_streak > 0);
-        let keys: Vec<ObjectKey> = unreachable.map(|(key, _)| key.clone()).collect();
+        let keys: Vec<SubjectKey> = unreachable.map(|(key, _)| key.clone()).collect();
         keys.iter().for_each(|key| self.end_unreachable(key));
         keys
     }
 
-    pub fn forget(&mut self, key: &ObjectKey) {
+    /// Forgets all keys but these.
+    pub fn retain(&mut self, is_kept: impl Fn(&SubjectKey) -> bool) {
+        for (_, record) in self.of.extract_if(|key, _| !is_kept(key)) {
+            self.effect_bytes -= size(&record.effects);
+            self.memo_bytes -= memo_size(record.memo.as_ref());
+        }
+    }
+
+    pub fn forget(&mut self, key: &SubjectKey) {
         self.set_memo(key, None);
         if let Some(record) = self.of.remove(key) {
             self.effect_bytes -= size(&record.effects);
@@ -224,20 +231,27 @@ fn size(effects: &[Effect]) -> usize {
     size_of_val(effects) + effects.iter().map(of_texts).sum::<usize>()
 }
 
+fn memo_size(memo: Option<&Arc<str>>) -> usize {
+    memo.map_or(0, |memo| memo.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::key::Kind;
+    use crate::model::key::{Kind, ObjectKey};
     use crate::model::outcome::{ActionResult, EffectVerb};
 
-    fn key(number: usize) -> ObjectKey {
-        ObjectKey::new("default", &number.to_string())
+    fn key(number: usize) -> SubjectKey {
+        SubjectKey {
+            object: ObjectKey::new("default", &number.to_string()),
+            ..SubjectKey::singleton()
+        }
     }
 
     fn effect(result: ActionResult) -> Effect {
         Effect {
             kind: Kind::new("", "v1", "Pod"),
-            key: key(0),
+            key: key(0).object,
             verb: EffectVerb::Event,
             result,
         }
@@ -255,7 +269,10 @@ mod tests {
         assert!(all.effect_bytes <= MAX_EFFECT_BYTES);
         (0..100).for_each(|number| all.forget(&key(number)));
         assert_eq!(all.effect_bytes, 0);
+        all.set_effects(&key(98), refused());
         all.set_effects(&key(99), refused());
+        all.retain(|kept| *kept == key(99));
+        assert!(all.effects(&key(98)).is_empty());
         assert_eq!(all.effects(&key(99)).len(), 100);
         let done = effect(ActionResult::Done(Some("7".into())));
         all.set_effects(&key(99), vec![done.clone()]);

@@ -19,6 +19,7 @@ use super::recorded::RecordedReads;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::{Fetch, Question};
 use crate::model::key::{ObjectKey, ResourceVersion};
+use crate::model::subject_key::SubjectKey;
 use crate::queue::Time;
 use crate::reads::read::{Read, candidates};
 
@@ -47,7 +48,7 @@ const MAX_CONFIRMED: usize = if cfg!(test) { 512 } else { 16_384 };
 #[derive(Debug, Default)]
 pub(super) struct Suspects {
     /// The keys whose reads must be fetched.
-    keys: BTreeSet<ObjectKey>,
+    keys: BTreeSet<SubjectKey>,
     /// No fetch begins before this time.
     next: Time,
     is_asking: bool,
@@ -59,8 +60,13 @@ pub(super) struct Suspects {
 
 impl Suspects {
     /// Marks a key: its reads must be fetched.
-    pub fn add(&mut self, key: &ObjectKey) {
+    pub fn add(&mut self, key: &SubjectKey) {
         self.keys.insert(key.clone());
+    }
+
+    /// Forgets all keys but these.
+    pub fn retain(&mut self, is_kept: impl Fn(&SubjectKey) -> bool) {
+        self.keys.retain(is_kept);
     }
 
     /// When the next fetch is due, if there is one to make.
@@ -72,9 +78,9 @@ impl Suspects {
     pub fn next(
         &mut self,
         reads: &RecordedReads,
-        is_failing: impl Fn(&ObjectKey) -> bool,
+        is_failing: impl Fn(&SubjectKey) -> bool,
         present: Present<'_>,
-    ) -> Option<(ObjectKey, Vec<Question>)> {
+    ) -> Option<(SubjectKey, Vec<Question>)> {
         let now = present.now;
         self.due().filter(|due| *due <= now)?;
         while self.checked < MAX_CHECKED {
@@ -99,14 +105,13 @@ impl Suspects {
     /// to find it.
     fn questions(
         &self,
-        key: &ObjectKey,
+        key: &SubjectKey,
         reads: &RecordedReads,
         present: Present<'_>,
     ) -> (Vec<Question>, usize) {
         let snapshot = present.snapshot;
-        let subject = present.installed.subject();
-        let own = subject.and_then(|subject| subject.informer_of(snapshot, key));
-        let own = own.map(|informer| Read::Object(informer, key.clone()));
+        let own = present.installed.subjects().informer_of(snapshot, key);
+        let own = own.map(|informer| Read::Object(informer, key.object.clone()));
         let reads = own.iter().chain(reads.of(key));
         let checked = Cell::new(0);
         let objects = reads.flat_map(|read| objects_of(read, snapshot, &checked));

@@ -8,15 +8,17 @@
 //! - Keys queued earlier with the same priority run before the sweep's keys, and keys queued later
 //!   run after them.
 //!
-//! A sweep that begins while another is under way continues from the other's position and goes once
-//! around. So the last keys are reached however often sweeps begin.
+//! A sweep goes through one kind after the other. One that begins while another is under way
+//! continues from the other's position and goes once around. So the last keys are reached however
+//! often sweeps begin.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::cache::snapshot::Snapshot;
-use crate::hub::subject::SubjectKind;
-use crate::model::key::{KeyRef, ObjectKey};
+use crate::hub::subjects::Subjects;
+use crate::model::key::ObjectKey;
+use crate::model::subject_key::SubjectKey;
 use crate::queue::{LOW, QueuePosition, Time, WorkQueue};
 
 /// At most this many objects that are not to run are skipped in one step, because the hub is locked
@@ -34,13 +36,13 @@ pub(super) struct Sweep {
     place: QueuePosition,
     since: Time,
     /// The last key it has reached; `None` before the first key.
-    at: Option<ObjectKey>,
+    at: Option<SubjectKey>,
     /// The key after which it began, and with which it ends; `None` if it began with the first key.
-    end: Option<ObjectKey>,
+    end: Option<SubjectKey>,
     /// Whether it has passed the last key and continued with the first.
     is_around: bool,
     /// Keys it has not reached yet, but which have run or been queued since it began.
-    ahead: HashSet<ObjectKey>,
+    ahead: HashSet<SubjectKey>,
     /// How many objects it has not reached yet, selected or not, without those in `ahead`.
     left: usize,
     /// While the plugin is draining, the objects that existed when draining began. `None`: the
@@ -52,7 +54,7 @@ pub(super) struct Sweep {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SweepStep {
     /// A subject to reconcile.
-    Key(ObjectKey),
+    Key(SubjectKey),
     /// Only objects that are not to run so far.
     NotYet,
     /// The sweep is over.
@@ -91,12 +93,12 @@ impl Sweep {
     }
 
     /// Whether it has not reached this key yet, and the key has not been queued since it began.
-    pub fn is_to_run(&self, key: &ObjectKey) -> bool {
-        self.comes_to(key.parts()) && !self.ahead.contains(key)
+    pub fn is_to_run(&self, key: &SubjectKey) -> bool {
+        self.comes_to(key) && !self.ahead.contains(key)
     }
 
     /// An object has been created or deleted.
-    pub fn note_change(&mut self, key: &ObjectKey, was_there: bool, is_there: bool) {
+    pub fn note_change(&mut self, key: &SubjectKey, was_there: bool, is_there: bool) {
         if was_there != is_there && self.is_to_run(key) {
             self.left = match is_there {
                 true => self.left + 1,
@@ -106,8 +108,8 @@ impl Sweep {
     }
 
     /// A queued key runs or will run, so the sweep can skip it.
-    pub fn note_queued(&mut self, key: &ObjectKey, is_there: bool) {
-        if self.comes_to(key.parts()) && self.ahead.insert(key.clone()) && is_there {
+    pub fn note_queued(&mut self, key: &SubjectKey, is_there: bool) {
+        if self.comes_to(key) && self.ahead.insert(key.clone()) && is_there {
             self.left = self.left.saturating_sub(1);
         }
     }
@@ -117,9 +119,9 @@ impl Sweep {
         self.only.get_or_insert_with(|| snapshot.clone());
     }
 
-    fn comes_to(&self, key: KeyRef<'_>) -> bool {
-        let is_after = self.at.as_ref().is_none_or(|at| key > at.parts());
-        let is_before_end = self.end.as_ref().is_some_and(|end| key <= end.parts());
+    fn comes_to(&self, key: &SubjectKey) -> bool {
+        let is_after = self.at.as_ref().is_none_or(|at| key > at);
+        let is_before_end = self.end.as_ref().is_some_and(|end| key <= end);
         match self.is_around {
             true => is_after && is_before_end,
             false => is_after || is_before_end,
@@ -127,17 +129,23 @@ impl Sweep {
     }
 
     /// Goes on to the next subject.
-    pub fn next(&mut self, subject: &SubjectKind, snapshot: &Snapshot) -> SweepStep {
+    pub fn next(&mut self, subjects: &Subjects, snapshot: &Snapshot) -> SweepStep {
         let only = self.only.clone();
         let snapshot = only.as_ref().unwrap_or(snapshot);
+        let nothing = ObjectKey::singleton();
         let mut read = 0;
         for _ in 0..MAX_PASSED {
             if read > MAX_READ {
                 break;
             }
-            let object = subject.after(snapshot, self.at.as_ref());
-            let object = object.filter(|object| self.comes_to(object.key()));
-            let Some(object) = object else {
+            let found = subjects.after(snapshot, self.at.as_ref());
+            let found = found.map(|(subject, object)| {
+                let before = self.at.as_ref().map_or(&nothing, |at| &at.object);
+                let key = subject.key(object.key().to_key_beside(before));
+                (key, subject, object)
+            });
+            let found = found.filter(|(key, ..)| self.comes_to(key));
+            let Some((key, subject, object)) = found else {
                 if self.is_around || self.end.is_none() {
                     return SweepStep::End;
                 }
@@ -145,8 +153,6 @@ impl Sweep {
                 self.at = None;
                 continue;
             };
-            let before = self.at.take().unwrap_or_else(ObjectKey::singleton);
-            let key = object.key().to_key_beside(&before);
             self.at = Some(key.clone());
             if self.ahead.remove(&key) {
                 continue;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::hub::plugin::RunError;
 use crate::hub::reconcile::{End, Finished, ReconcileError};
 use crate::hub::status::{LastError, ReconcileCounts};
-use crate::model::key::ObjectKey;
 use crate::model::outcome::Failure;
+use crate::model::subject_key::SubjectKey;
 use crate::queue::Time;
 
 /// See the module's documentation.
@@ -52,7 +52,7 @@ impl Tally {
         }
     }
 
-    fn failed(&mut self, key: &ObjectKey, error: &ReconcileError, now: Time) {
+    fn failed(&mut self, key: &SubjectKey, error: &ReconcileError, now: Time) {
         self.counts.error += 1;
         self.last_error = Some(LastError {
             key: key.clone(),

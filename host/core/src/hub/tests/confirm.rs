@@ -20,7 +20,7 @@ fn rig() -> Rig {
         };
         Ok(Outcome {
             confirm: vec![
-                Confirmation::Object(service(), request.key.clone()),
+                Confirmation::Object(service(), request.key.object.clone()),
                 Confirmation::Objects {
                     kind: pod(),
                     namespace: Some("default".into()),
@@ -203,7 +203,7 @@ fn a_key_that_is_contradicted_again_and_again_runs_later_and_later() {
 fn an_outcome_that_writes_nothing_asks_nothing() {
     let mut rig = Rig::with(manifest("p"), |request, _| {
         Ok(Outcome {
-            confirm: vec![Confirmation::Object(service(), request.key.clone())],
+            confirm: vec![Confirmation::Object(service(), request.key.object.clone())],
             ..Outcome::default()
         })
     });

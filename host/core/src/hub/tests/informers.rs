@@ -7,7 +7,7 @@ use crate::reads::error::ReadError;
 fn reads_pods(name: &str, fields: &[&str], namespaces: &[&str]) -> Manifest {
     let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
     let mut manifest = manifest(name);
-    manifest.subject = Subject::Singleton;
+    manifest.reconciles = vec![];
     manifest.writes = vec![];
     manifest.reads = vec![ReadDeclaration {
         namespaces: texts(namespaces),
@@ -200,7 +200,7 @@ fn the_values_of_secrets_are_the_operators_to_allow() {
 #[test]
 fn an_object_that_cannot_be_read_stops_who_reads_it_and_nobody_else() {
     let reads = |request: &Request, reader: &mut Reader| {
-        let key = ObjectKey::new("default", &request.key.name);
+        let key = ObjectKey::new("default", &request.key.object.name);
         let found = reader.get(&pod(), &key).map(|found| found.is_some());
         found
             .map(|_| Outcome::default())

@@ -86,7 +86,7 @@ fn caches(rig: &Rig, id: PluginId) -> Vec<Vec<String>> {
 }
 
 /// Everything that can run now: plugin and key.
-fn all_keys(rig: &mut Rig) -> BTreeSet<(String, ObjectKey)> {
+fn all_keys(rig: &mut Rig) -> BTreeSet<(String, SubjectKey)> {
     let reconciles = std::iter::from_fn(|| rig.take());
     reconciles
         .map(|reconcile| {
@@ -210,7 +210,7 @@ proptest! {
         // The exception: objects that were unreadable before and still are.
         let services = &prepared.hub.snapshot.informers[prepared.id(&service())];
         for (_, key) in all.difference(&now) {
-            prop_assert!(services.get(key.parts()).is_none(), "{key}");
+            prop_assert!(services.get(key.object.parts()).is_none(), "{key:?}");
         }
     }
 }

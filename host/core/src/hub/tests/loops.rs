@@ -50,7 +50,7 @@ fn a_key_that_nothing_but_its_own_writes_runs_is_slowed_down_and_named() {
         ));
     }
     let looping = LoopingKey {
-        key: ObjectKey::new("default", "web"),
+        key: key_of("web"),
         runs: 10,
         field: "/metadata/labels/at".into(),
     };

@@ -8,7 +8,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// A rig whose plugin remembers what it was given, and one sign more.
 fn counting(not_before: Duration) -> Rig {
     Rig::with(manifest("p"), move |request, reader| {
-        let found = reader.get(&service(), &request.key).unwrap();
+        let found = reader.get(&service(), &request.key.object).unwrap();
         if found.is_some_and(|json| json.contains("trap")) {
             return Err(RunError::Trap("no".into()));
         }
@@ -27,7 +27,7 @@ fn counting(not_before: Duration) -> Rig {
 /// The memo that the key would be given now.
 fn memo(rig: &Rig) -> Option<String> {
     let id = *rig.hub.controllers.keys().next().unwrap();
-    let key = ObjectKey::new("default", "a");
+    let key = key_of("a");
     let rehearsal = rig.hub.rehearse(id, &key, 0).unwrap();
     rehearsal.request.memo.map(|memo| memo.to_string())
 }

@@ -12,7 +12,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::access::grants::Grants;
 use crate::model::manifest::IndexDeclaration;
-use crate::plan::children;
 use crate::plan::write::{Operation, Write};
 
 const NAMESPACES: [&str; 2] = ["x", "y"];
@@ -20,7 +19,8 @@ const NAMESPACES: [&str; 2] = ["x", "y"];
 const REST: Duration = Duration::from_secs(20);
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Identifies an object: whether it is a pod, and its key.
+/// Identifies an object, and the key of one that is reconciled: whether it is a pod, and its
+/// namespace and name.
 type Place = (bool, ObjectKey);
 
 #[derive(Clone, Debug)]
@@ -74,6 +74,8 @@ enum End {
 struct Version {
     of_pods: bool,
     reads_other: bool,
+    /// It reconciles the other kind as well. Only if it reads it.
+    both: bool,
     /// The only field that it sees of an object; `None` if it sees everything.
     field: Option<&'static str>,
     /// Its subjects are only the objects with an even label.
@@ -92,6 +94,7 @@ impl Version {
         Self {
             of_pods: false,
             reads_other: true,
+            both: false,
             field: None,
             selects_even: false,
             companions: false,
@@ -104,6 +107,18 @@ impl Version {
 
     fn grants(&self, namespace: &str) -> bool {
         self.namespaces.is_empty() || self.namespaces.contains(&namespace)
+    }
+
+    /// Whether it reconciles pods (true), or services.
+    fn reconciles(&self, pods: bool) -> bool {
+        self.of_pods == pods || (self.both && self.reads_other)
+    }
+
+    /// The kinds that it reconciles, as [`Place`] has them.
+    fn kinds(&self) -> impl Iterator<Item = bool> {
+        [false, true]
+            .into_iter()
+            .filter(|pods| self.reconciles(*pods))
     }
 
     fn has_companions(&self) -> bool {
@@ -121,39 +136,40 @@ impl Version {
     fn manifest(&self, name: &str) -> Manifest {
         let (subject, other) = (kind_of(self.of_pods), kind_of(!self.of_pods));
         let fields: Vec<String> = self.field.map(str::to_owned).into_iter().collect();
-        let even = Requirement::Equals("parity".into(), "even".into());
+        let even = [Requirement::Equals("parity".into(), "even".into())];
         let mut manifest = manifest(name);
-        manifest.subject = Subject::Each(Selection {
-            kind: subject.clone(),
+        let selection = |pods| Selection {
+            kind: kind_of(pods),
             labels: LabelSelector {
-                requirements: self.selects_even.then_some(even).into_iter().collect(),
+                requirements: even.iter().filter(|_| self.selects_even).cloned().collect(),
             },
             companions: self
                 .has_companions()
-                .then(|| other.clone())
+                .then(|| kind_of(!pods))
                 .into_iter()
                 .collect(),
             ..selection()
-        });
+        };
+        manifest.reconciles = self.kinds().map(selection).collect();
         manifest.reads = vec![ReadDeclaration::new(subject, fields.clone())];
         manifest.writes.clear();
         if self.reads_other {
-            manifest
-                .reads
-                .push(ReadDeclaration::new(other.clone(), fields));
-            manifest.indexes.push(IndexDeclaration {
+            manifest.reads.push(ReadDeclaration::new(other, fields));
+            let index = |pods: bool| IndexDeclaration {
                 name: "parity".into(),
-                kind: other.clone(),
+                kind: kind_of(!pods),
                 paths: vec![".metadata.labels.parity".into()],
-            });
+            };
+            manifest.indexes = self.kinds().map(index).collect();
         }
         if self.keeps_children() {
-            manifest.writes.push(WriteDeclaration {
-                kind: other,
+            let write = |pods: bool| WriteDeclaration {
+                kind: kind_of(!pods),
                 subresource: None,
                 verbs: vec![Verb::Apply, Verb::Delete],
                 children: true,
-            });
+            };
+            manifest.writes = self.kinds().map(write).collect();
         }
         manifest
     }
@@ -176,9 +192,13 @@ fn kind_of(is_pod: bool) -> Kind {
     if is_pod { pod() } else { service() }
 }
 
+fn place_of(key: &SubjectKey) -> Place {
+    (key.kind.as_deref() == Some(&pod()), key.object.clone())
+}
+
 /// What each key's last run saw, by plugin and key.
 #[derive(Default)]
-struct Seen(BTreeMap<(String, ObjectKey), Sight>);
+struct Seen(BTreeMap<(String, Place), Sight>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sight {
@@ -277,11 +297,11 @@ struct Life {
     reconciles: Vec<Ran>,
     fetches: Vec<(Fetch, Answers)>,
     /// The keys of `a` whose last run failed terminally.
-    terminal: BTreeSet<ObjectKey>,
+    terminal: BTreeSet<Place>,
     /// The times before which keys of `a` have asked its present version not to be run.
-    resting: BTreeMap<ObjectKey, Time>,
+    resting: BTreeMap<Place, Time>,
     /// The keys that have ever had a child, with the child and its marks.
-    parents: BTreeMap<ObjectKey, (Place, Marks)>,
+    parents: BTreeMap<Place, (Place, Marks)>,
     /// The kinds for which a version has had companions, or kept children: the keys that these have
     /// queued remain.
     had_companions: BTreeSet<bool>,
@@ -325,12 +345,14 @@ impl Life {
     }
 
     fn plugin(&self, name: &str, version: &Version) -> Arc<dyn Plugin> {
-        let (subject, other) = (kind_of(version.of_pods), kind_of(!version.of_pods));
         let manifest = version.manifest(name);
         let (seen, name, number) = (self.seen.clone(), name.to_owned(), self.number);
         let (reads_other, keeps_children) = (version.reads_other, version.keeps_children());
         let behaviour = move |request: &Request, reader: &mut Reader| {
-            let own = state_of(reader, &subject, &request.key)?;
+            let place = place_of(&request.key);
+            let (subject, other) = (kind_of(place.0), kind_of(!place.0));
+            let key = &place.1;
+            let own = state_of(reader, &subject, key)?;
             let label = own.as_deref().map(label_of);
             let mut sight = Sight {
                 number,
@@ -338,18 +360,18 @@ impl Life {
                 others: Default::default(),
             };
             if reads_other {
-                sight.states[1] = state_of(reader, &other, &request.key)?;
+                sight.states[1] = state_of(reader, &other, key)?;
                 let parity = |value: &str| Requirement::Equals("parity".into(), value.into());
                 let even = ListFilter::Labels(LabelSelector {
                     requirements: vec![parity("even")],
                 });
                 let odd = ListFilter::Index("parity".into(), "odd".into());
-                let mut list = |filter| names(reader, &other, &request.key.namespace, &filter);
+                let mut list = |filter| names(reader, &other, &key.namespace, &filter);
                 sight.others = [list(even)?, list(odd)?];
             }
             let mut seen = seen.lock().unwrap();
-            seen.0.insert((name.clone(), request.key.clone()), sight);
-            let objects = child(&other, &request.key, label);
+            seen.0.insert((name.clone(), place.clone()), sight);
+            let objects = child(&other, key, label);
             let actions = keeps_children.then_some(Action::Children { objects });
             Ok(Outcome::of(actions.into_iter().collect()))
         };
@@ -525,10 +547,15 @@ impl Life {
                     "{held:?} runs twice"
                 );
                 if held.plugin == self.id {
-                    prop_assert!(self.may_be_run(key), "there never was {key}");
-                    let at = self.resting.remove(key).unwrap_or_default();
-                    prop_assert!(at <= self.rig.now, "{key} runs before its time");
-                    prop_assert!(self.version.grants(&key.namespace), "{key} is not granted");
+                    let place = place_of(key);
+                    prop_assert!(self.version.reconciles(place.0), "{held:?} is not its own");
+                    prop_assert!(self.may_be_run(&place), "there never was {held:?}");
+                    let at = self.resting.remove(&place).unwrap_or_default();
+                    prop_assert!(at <= self.rig.now, "{held:?} runs before its time");
+                    prop_assert!(
+                        self.version.grants(&place.1.namespace),
+                        "{held:?} is not granted"
+                    );
                 }
                 self.reconciles.push(reconcile.run());
             }
@@ -537,12 +564,11 @@ impl Life {
     }
 
     /// Whether something has ever existed that this key may run for.
-    fn may_be_run(&self, key: &ObjectKey) -> bool {
-        let was = |is_pod| self.ever.contains(&(is_pod, key.clone()));
-        let Version { of_pods, .. } = self.version;
-        was(of_pods)
-            || (self.had_companions.contains(&of_pods) && was(!of_pods))
-            || (self.had_children.contains(&of_pods) && self.parents.contains_key(key))
+    fn may_be_run(&self, place: &Place) -> bool {
+        let (is_pod, key) = place;
+        self.ever.contains(place)
+            || (self.had_companions.contains(is_pod) && self.ever.contains(&(!is_pod, key.clone())))
+            || (self.had_children.contains(is_pod) && self.parents.contains_key(place))
     }
 
     fn end(&mut self, number: usize, end: End) {
@@ -550,7 +576,7 @@ impl Life {
             return;
         }
         let mut ran = self.reconciles.swap_remove(number % self.reconciles.len());
-        let key = ran.held.request.key.clone();
+        let key = place_of(&ran.held.request.key);
         if ran.held.plugin == self.id {
             self.terminal.remove(&key);
             let is_terminal = matches!(end, End::Terminal);
@@ -599,7 +625,7 @@ impl Life {
         }
         let own = |trace| AcceptedWrite {
             kind: service(),
-            key: key.clone(),
+            key: key.1.clone(),
             trace,
         };
         let never = Trace::Version(ResourceVersion::new("999999"));
@@ -652,7 +678,7 @@ impl Life {
 
     /// Carries out one write of a key's reconcile as a server does: a no-op changes nothing, and a
     /// write that requires another state than the present one is a conflict.
-    fn write(&mut self, key: ObjectKey, write: &Write) -> Result<Trace, WriteFailure> {
+    fn write(&mut self, key: Place, write: &Write) -> Result<Trace, WriteFailure> {
         let place = (write.kind == pod(), write.key.clone());
         let here = self.world.get(&place);
         match &write.operation {
@@ -730,7 +756,7 @@ impl Life {
                 let (settings, now) = (version.settings(), self.rig.now);
                 let replaced = self.rig.hub.replace(self.id, plugin, &settings, now);
                 prop_assert_eq!(replaced, Ok(()));
-                let of = |is: bool| is.then_some(version.of_pods);
+                let of = |is: bool| version.kinds().filter(move |_| is);
                 self.had_companions.extend(of(version.has_companions()));
                 self.had_children.extend(of(version.keeps_children()));
                 self.version = version;
@@ -863,13 +889,13 @@ impl Life {
     }
 
     /// What a run of this key must see if it sees everything as it is.
-    fn sight(&self, key: &ObjectKey, version: &Version, number: usize) -> Sight {
+    fn sight(&self, (own_is_pod, key): &Place, version: &Version, number: usize) -> Sight {
         let thing = |is_pod| self.world.get(&(is_pod, key.clone()));
-        let own = thing(version.of_pods).filter(|thing| version.selects(thing));
-        let other = thing(!version.of_pods).filter(|_| version.reads_other);
+        let own = thing(*own_is_pod).filter(|thing| version.selects(thing));
+        let other = thing(!own_is_pod).filter(|_| version.reads_other);
         let others = |is_even: bool| {
             let others = self.world.iter().filter(|((is_pod, place), thing)| {
-                *is_pod != version.of_pods
+                is_pod != own_is_pod
                     && place.namespace == key.namespace
                     && thing.is_even() == is_even
             });
@@ -894,22 +920,21 @@ impl Life {
     fn check(&self, name: &str, version: &Version, number: usize) -> Result<(), TestCaseError> {
         let seen = self.seen.lock().unwrap();
         let places = self.ever.iter().chain(self.world.keys());
-        let keys: BTreeSet<&ObjectKey> = places.map(|(_, key)| key).collect();
-        for key in keys
-            .into_iter()
-            .filter(|key| version.grants(&key.namespace))
-        {
-            let wanted = self.sight(key, version, number);
-            let last = seen.0.get(&(name.to_owned(), key.clone()));
-            let own = self.world.get(&(version.of_pods, key.clone()));
-            let has_companion = || {
-                version.has_companions()
-                    && self.world.contains_key(&(!version.of_pods, key.clone()))
-            };
+        let keys = places.map(|(_, key)| key);
+        let keys = keys.filter(|key| version.grants(&key.namespace));
+        let places: BTreeSet<Place> = keys
+            .flat_map(|key| version.kinds().map(|is_pod| (is_pod, key.clone())))
+            .collect();
+        for place in places {
+            let wanted = self.sight(&place, version, number);
+            let own = self.world.get(&place);
+            let companion = (!place.0, place.1.clone());
+            let last = seen.0.get(&(name.to_owned(), place.clone()));
+            let has_companion = || version.has_companions() && self.world.contains_key(&companion);
             if own.map_or_else(has_companion, |own| version.selects(own)) {
-                prop_assert_eq!(last, Some(&wanted), "{} {}", name, key);
+                prop_assert_eq!(last, Some(&wanted), "{} {:?}", name, place);
             } else if let Some(last) = last.filter(|last| last.number == number) {
-                prop_assert_eq!(last, &wanted, "{} {} is gone", name, key);
+                prop_assert_eq!(last, &wanted, "{} {:?} is gone", name, place);
             }
         }
         Ok(())
@@ -921,20 +946,25 @@ impl Life {
         if !self.version.keeps_children() {
             return Ok(());
         }
-        let Version { of_pods, .. } = self.version;
         let keys = NAMESPACES
             .iter()
             .flat_map(|namespace| NAMES.map(|name| ObjectKey::new(namespace, name)));
         let keys = keys.filter(|key| self.version.grants(&key.namespace));
-        for key in keys.filter(|key| !self.terminal.contains(key)) {
-            let owner = self.world.get(&(of_pods, key.clone()));
+        let places = keys.flat_map(|key| {
+            self.version
+                .kinds()
+                .map(move |is_pod| (is_pod, key.clone()))
+        });
+        for place in places.filter(|place| !self.terminal.contains(place)) {
+            let owner = self.world.get(&place);
             let owner = owner.filter(|owner| self.version.selects(owner));
             let wanted = owner.map(Thing::label).filter(|label| wants_child(*label));
+            let (is_pod, key) = &place;
             let child = child_of(&key.name).unwrap();
-            let child = (!of_pods, ObjectKey::new(&key.namespace, &child));
+            let child = (!is_pod, ObjectKey::new(&key.namespace, &child));
             let child = self.world.get(&child).filter(|child| child.marks.is_some());
             let state = child.map(|child| child.state);
-            prop_assert_eq!(state, wanted.map(|label| label * 4), "child of {}", key);
+            prop_assert_eq!(state, wanted.map(|label| label * 4), "child of {:?}", place);
         }
         Ok(())
     }
@@ -1055,7 +1085,7 @@ fn any_version() -> impl Strategy<Value = Version> {
         of_pods,
         proptest::bool::weighted(0.8),
         field,
-        [0.3, 0.5, 0.5].map(proptest::bool::weighted),
+        [0.3, 0.5, 0.5, 0.4].map(proptest::bool::weighted),
         namespaces,
         1..4_u32,
         proptest::bool::weighted(0.1),
@@ -1069,6 +1099,7 @@ fn any_version() -> impl Strategy<Value = Version> {
                     selects_even: subscriptions[0],
                     companions: subscriptions[1],
                     children: subscriptions[2],
+                    both: subscriptions[3],
                     namespaces,
                     concurrency,
                     is_paused,

@@ -138,7 +138,7 @@ fn a_key_whose_writes_alone_find_no_cluster_waits_longer_each_time() {
         let reconciles: Vec<Reconcile> = std::iter::from_fn(|| rig.take()).collect();
         for reconcile in reconciles {
             let writing = rig.ran(reconcile);
-            if &*writing.held.request.key.name == "dead" {
+            if &*writing.held.request.key.object.name == "dead" {
                 unreachable_streaks += 1;
                 rig.end(writing, unreachable());
             } else {
@@ -178,10 +178,10 @@ fn keys_that_write_nothing_run_while_one_key_finds_no_cluster() {
         }
         while let Some(reconcile) = rig.take() {
             let writing = rig.ran(reconcile);
-            if &*writing.held.request.key.name == "dead" {
+            if &*writing.held.request.key.object.name == "dead" {
                 rig.end(writing, unreachable());
             } else {
-                ran.insert(writing.held.request.key.name.to_string());
+                ran.insert(writing.held.request.key.object.name.to_string());
                 rig.end(writing, Executed::default());
             }
         }
@@ -270,7 +270,7 @@ fn a_key_that_found_no_cluster_is_tried_however_many_keys_write_nothing() {
         rig.put(&service(), &format!("t{step}"), "");
         if let Some(reconcile) = rig.take() {
             let writing = rig.ran(reconcile);
-            if &*writing.held.request.key.name == "a" {
+            if &*writing.held.request.key.object.name == "a" {
                 unreachable_streaks += 1;
                 rig.end(writing, unreachable());
             } else {

@@ -8,16 +8,16 @@ fn a_rehearsal_sees_what_a_reconcile_of_its_key_would_see() {
     let labels = LabelSelector {
         requirements: vec![Requirement::Exists("watched".into())],
     };
-    selected.subject = Subject::Each(Selection {
+    selected.reconciles = vec![Selection {
         labels,
         ..selection()
-    });
+    }];
     let mut rig = Rig::default();
     let id = rig.join(selected, nothing);
     rig.sync(&service());
     rig.sync(&pod());
-    let key = ObjectKey::new("default", "a");
-    let sees = |mut reader: Reader| reader.get(&service(), &key).unwrap().is_some();
+    let key = key_of("a");
+    let sees = |mut reader: Reader| reader.get(&service(), &key.object).unwrap().is_some();
     rig.put(&service(), "a", r#""watched":"yes""#);
     let watched = rig.hub.rehearse(id, &key, 7).unwrap();
     assert_eq!((&watched.request.key, watched.request.attempt), (&key, 1));
@@ -36,7 +36,7 @@ fn a_rehearsal_is_refused_what_a_reconcile_is_refused_and_takes_no_key() {
     rig.sync(&service());
     rig.sync(&pod());
     rig.put(&service(), "a", "");
-    let key = ObjectKey::new("default", "a");
+    let key = key_of("a");
     let apply = |kind: &str| Action::Apply {
         object: format!(
             r#"{{"apiVersion":"v1","kind":"{kind}","metadata":{{"namespace":"default","name":"a"}}}}"#

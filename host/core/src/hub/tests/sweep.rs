@@ -34,7 +34,7 @@ fn with_listed(names: &[String]) -> (Rig, PluginId) {
 /// Runs the next key and returns its name.
 fn run_one(rig: &mut Rig) -> Option<String> {
     let reconcile = rig.take()?;
-    let name = reconcile.held.request.key.name.to_string();
+    let name = reconcile.held.request.key.object.name.to_string();
     rig.finish(reconcile.run());
     Some(name)
 }
@@ -68,12 +68,18 @@ fn first_runs_have_low_priority_and_wait_since_the_plugin_joined() {
     rig.put(&service(), "changed", "");
     let reconcile = rig.take().unwrap();
     assert_eq!(
-        (&*reconcile.held.request.key.name, reconcile.held.priority),
+        (
+            &*reconcile.held.request.key.object.name,
+            reconcile.held.priority
+        ),
         ("changed", NORMAL)
     );
     let reconcile = rig.take().unwrap();
     assert_eq!(
-        (&*reconcile.held.request.key.name, reconcile.held.priority),
+        (
+            &*reconcile.held.request.key.object.name,
+            reconcile.held.priority
+        ),
         ("s0000", LOW)
     );
     assert_eq!(reconcile.waited(), Duration::from_secs(3));
@@ -118,7 +124,7 @@ fn the_last_subjects_have_their_turn_however_often_versions_change() {
 #[test]
 fn a_key_that_asked_again_with_low_priority_comes_after_all_first_runs() {
     let fails_first = |request: &Request, _: &mut Reader| match request.attempt {
-        1 if &*request.key.name == "s0000" => {
+        1 if &*request.key.object.name == "s0000" => {
             Err(RunError::Failure(Failure::Retry("not yet".into())))
         }
         _ => Ok(Outcome::default()),
@@ -146,12 +152,12 @@ fn a_plugin_that_leaves_finishes_its_first_runs() {
 fn others_have_the_hub_while_a_sweep_passes_over_what_is_not_selected() {
     let mut rig = Rig::default();
     let mut of_some = manifest("p");
-    of_some.subject = Subject::Each(Selection {
+    of_some.reconciles = vec![Selection {
         labels: LabelSelector {
             requirements: vec![Requirement::Equals("app".into(), "web".into())],
         },
         ..selection()
-    });
+    }];
     rig.join(of_some, nothing);
     rig.sync(&pod());
     listed(&mut rig, &names(0, 2_500), "");

@@ -133,7 +133,7 @@ fn a_key_waits_as_long_as_the_server_asked_for() {
 fn a_key_that_fails_each_time_is_not_run_by_every_change() {
     let mut rig = Rig::with(manifest("p"), |request, reader| {
         reader.list(&pod(), None, &ListFilter::Everything).unwrap();
-        if request.key.name.starts_with("bad") {
+        if request.key.object.name.starts_with("bad") {
             return Err(RunError::Trap("unreachable executed".into()));
         }
         Ok(Outcome::default())
@@ -146,7 +146,7 @@ fn a_key_that_fails_each_time_is_not_run_by_every_change() {
     }
     let broken = &rig.hub.status(rig.now)[0].keys.broken[0];
     assert_eq!(
-        (&*broken.key.name, broken.failures),
+        (&*broken.key.object.name, broken.failures),
         ("bad", crate::queue::BREAK_AFTER)
     );
     assert!(broken.reason.contains("unreachable executed"), "{broken:?}");
@@ -165,9 +165,11 @@ fn nobody_waits_for_a_time_that_has_passed() {
         hub: Hub::with_threads(3),
         ..Rig::default()
     };
-    rig.join(manifest("slow"), |request, _| match &*request.key.name {
-        "fails" => Err(Failure::Retry("later".into()).into()),
-        _ => Ok(Outcome::default()),
+    rig.join(manifest("slow"), |request, _| {
+        match &*request.key.object.name {
+            "fails" => Err(Failure::Retry("later".into()).into()),
+            _ => Ok(Outcome::default()),
+        }
     });
     rig.join(manifest("calm"), nothing);
     rig.sync(&service());
@@ -178,7 +180,9 @@ fn nobody_waits_for_a_time_that_has_passed() {
     rig.put(&service(), "b", "");
     let mut busy = Vec::new();
     while let Some(reconcile) = rig.take() {
-        if reconcile.held.plugin_name() == "slow" && &*reconcile.held.request.key.name != "fails" {
+        if reconcile.held.plugin_name() == "slow"
+            && &*reconcile.held.request.key.object.name != "fails"
+        {
             busy.push(reconcile);
             continue;
         }

@@ -115,10 +115,10 @@ fn failures_are_remembered_across_versions() {
 fn keys_of_another_kind_are_forgotten() {
     let (mut rig, id) = with_services(&["a"], failing);
     let mut other = version("2.0.0");
-    other.subject = Subject::Each(Selection {
+    other.reconciles = vec![Selection {
         kind: pod(),
         ..selection()
-    });
+    }];
     rig.put(&pod(), "p", "");
     replace(&mut rig, id, fake(other, fine));
     assert_eq!(rig.run(), ["p"]);
@@ -409,7 +409,7 @@ fn keys_of_namespaces_that_are_taken_away_are_dropped_and_not_taken_for_gone() {
     let gone = Arc::new(Mutex::new(0));
     let counts = gone.clone();
     let counting = move |request: &Request, reader: &mut Reader| {
-        let found = reader.get(&service(), &request.key);
+        let found = reader.get(&service(), &request.key.object);
         *counts.lock().unwrap() += usize::from(found.is_ok_and(|found| found.is_none()));
         Err(Failure::Retry("not yet".into()).into())
     };
@@ -478,10 +478,10 @@ fn a_run_of_another_kinds_key_ends_without_a_trace() {
     rig.put(&service(), "a", r#""changed":"yes""#);
     let old = rig.take().unwrap();
     let mut other = version("2.0.0");
-    other.subject = Subject::Each(Selection {
+    other.reconciles = vec![Selection {
         kind: pod(),
         ..selection()
-    });
+    }];
     replace(&mut rig, id, fake(other, fine));
     rig.finish(old.run());
     assert_eq!(rig.run(), [""; 0], "there is no pod of this name");
@@ -548,7 +548,7 @@ fn draining_one_plugin_leaves_the_others_alone() {
 #[test]
 fn a_new_version_runs_a_gone_objects_key_that_failed_terminally() {
     let terminal = |request: &Request, reader: &mut Reader| match reader
-        .get(&service(), &request.key)
+        .get(&service(), &request.key.object)
         .unwrap()
     {
         Some(_) => Ok(Outcome::default()),
@@ -600,7 +600,11 @@ fn of_many_broken_keys_the_first_are_listed_and_all_are_counted() {
     }
     let status = &rig.hub.status(rig.now)[0];
     assert_eq!((status.keys.broken_keys, status.keys.failing), (40, 40));
-    let listed = status.keys.broken.iter().map(|broken| &*broken.key.name);
+    let listed = status
+        .keys
+        .broken
+        .iter()
+        .map(|broken| &*broken.key.object.name);
     assert!(listed.eq(services[..MAX_LISTED].iter().copied()));
 }
 

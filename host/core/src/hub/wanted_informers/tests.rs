@@ -7,7 +7,7 @@ fn manifest(kind: &Kind, fields: &[&str]) -> Manifest {
     Manifest {
         name: "p".into(),
         version: "1".into(),
-        subject: Subject::Singleton,
+        reconciles: vec![],
         reads: vec![ReadDeclaration::new(kind.clone(), fields)],
         indexes: vec![],
         writes: vec![],
@@ -64,13 +64,13 @@ fn an_index_or_a_field_selector_may_need_more_than_the_plugin_sees() {
     }];
     assert_eq!(needs(&plugin), Detail::Full);
     let mut plugin = manifest(&pod(), &[".metadata.name"]);
-    plugin.subject = Subject::Each(Selection {
+    plugin.reconciles = vec![Selection {
         kind: pod(),
         labels: LabelSelector::default(),
         fields: Some("metadata.name=a,spec.nodeName=n".into()),
         namespaces: vec![],
         companions: vec![],
-    });
+    }];
     assert_eq!(needs(&plugin), Detail::Full);
 }
 

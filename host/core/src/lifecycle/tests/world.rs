@@ -36,13 +36,13 @@ pub fn version(name: &str, version: &str) -> TestVersion {
     let manifest = Manifest {
         name: name.into(),
         version: version.into(),
-        subject: Subject::Each(Selection {
+        reconciles: vec![Selection {
             kind: kind("ConfigMap"),
             labels: LabelSelector::default(),
             fields: None,
             namespaces: vec![],
             companions: vec![],
-        }),
+        }],
         reads: reads.into(),
         indexes: vec![],
         writes: vec![WriteDeclaration {

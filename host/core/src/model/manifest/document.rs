@@ -13,7 +13,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{
-    IndexDeclaration, Limits, Manifest, ManifestError, ReadDeclaration, Selection, Subject, Verb,
+    IndexDeclaration, Limits, Manifest, ManifestError, ReadDeclaration, Selection, Verb,
     WriteDeclaration,
 };
 use crate::model::key::Kind;
@@ -140,7 +140,7 @@ impl Document<'_> {
             return Err(ManifestError::Sources);
         }
         Ok(Manifest {
-            subject: subject(self.reconciles, self.singleton)?,
+            reconciles: reconciles(self.reconciles, self.singleton)?,
             name: self.name,
             version: self.version,
             reads: self.reads.into_iter().map(Into::into).collect(),
@@ -153,14 +153,14 @@ impl Document<'_> {
 }
 
 /// The keys that the plugin reconciles, which must be said in exactly one way.
-fn subject(reconciles: Vec<Reconciled>, singleton: bool) -> Result<Subject, ManifestError> {
-    let count = reconciles.len();
-    match (reconciles.into_iter().next(), singleton) {
-        (Some(_), false) if count > 1 => Err(ManifestError::SeveralKinds(count)),
-        (Some(reconciled), false) => Ok(Subject::Each(reconciled.into())),
-        (None, true) => Ok(Subject::Singleton),
-        _ => Err(ManifestError::Reconciles),
+fn reconciles(
+    reconciles: Vec<Reconciled>,
+    singleton: bool,
+) -> Result<Vec<Selection>, ManifestError> {
+    if reconciles.is_empty() == singleton {
+        return Ok(reconciles.into_iter().map(Into::into).collect());
     }
+    Err(ManifestError::Reconciles)
 }
 
 impl From<Reconciled> for Selection {
@@ -250,12 +250,13 @@ mod tests {
         "reconciles": [{
             "kind": "v1/Service", "labels": "app=web,!canary", "fieldSelector": "type=ClusterIP",
             "namespaces": ["default"], "alsoEnqueuedBy": ["v1/Endpoints"]
-        }],
+        }, {"kind": "apps/v1/Deployment"}],
         "reads": [
             {"kind": "v1/Service", "fields": [".spec"]},
             {"kind": "v1/Endpoints"},
             {"kind": "v1/Pod", "namespaces": ["a"], "labels": {"matchLabels": {"app": "web"}},
-             "fieldSelector": "spec.nodeName=n"}
+             "fieldSelector": "spec.nodeName=n"},
+            {"kind": "apps/v1/Deployment", "fields": [".spec"]}
         ],
         "indexes": [{"name": "node", "kind": "v1/Pod", "paths": [".spec.nodeName"]}],
         "writes": [
@@ -274,9 +275,11 @@ mod tests {
     fn every_member_of_the_document_is_read() {
         let manifest = parse(WHOLE).unwrap();
         assert_eq!(manifest.validate(), Ok(()));
-        let Subject::Each(selection) = &manifest.subject else {
+        let [selection, other] = &*manifest.reconciles else {
             panic!("{manifest:?}");
         };
+        assert_eq!(other.kind, Kind::new("apps", "v1", "Deployment"));
+        assert!(other.companions.is_empty());
         assert_eq!(selection.kind, Kind::new("", "v1", "Service"));
         assert_eq!(selection.labels.to_string(), "app=web,!canary");
         assert_eq!(selection.fields.as_deref(), Some("type=ClusterIP"));
@@ -309,7 +312,7 @@ mod tests {
     #[test]
     fn missing_members_have_their_defaults() {
         let manifest = parse(r#"{"name": "p", "version": "1", "singleton": true}"#).unwrap();
-        assert!(matches!(manifest.subject, Subject::Singleton));
+        assert!(manifest.reconciles.is_empty());
         assert!(manifest.reads.is_empty() && manifest.writes.is_empty());
         assert_eq!(manifest.limits, Limits::default());
         assert_eq!(manifest.config_schema, None);

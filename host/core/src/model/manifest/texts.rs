@@ -5,7 +5,7 @@
 //! it, if there is one, and together they may not be longer than [`TOTAL`]. A plugin file alone
 //! thus cannot exhaust the host's memory.
 
-use super::{Manifest, ManifestError, Subject};
+use super::{Manifest, ManifestError};
 use crate::model::key::Kind;
 use crate::model::selector::{LabelSelector, Requirement};
 use crate::model::text::cut;
@@ -86,7 +86,7 @@ impl Texts {
             short,
             is_short(&manifest.version),
         )?;
-        if let Subject::Each(selection) = &manifest.subject {
+        for selection in &manifest.reconciles {
             texts.kind("reconciles", &selection.kind)?;
             texts.selector(&selection.labels)?;
             texts.namespaces(&selection.namespaces)?;
@@ -231,13 +231,13 @@ mod tests {
         Manifest {
             name: "p".into(),
             version: "1.0.0-rc.1+build 5".into(),
-            subject: Subject::Each(Selection {
+            reconciles: vec![Selection {
                 kind: kind.clone(),
                 labels: labels.clone(),
                 fields: Some("metadata.name=a".into()),
                 namespaces: vec!["kube-system".into()],
                 companions: vec![],
-            }),
+            }],
             reads: vec![ReadDeclaration {
                 labels,
                 namespaces: vec!["default".into()],
@@ -266,10 +266,7 @@ mod tests {
     }
 
     fn selection(manifest: &mut Manifest) -> &mut Selection {
-        match &mut manifest.subject {
-            Subject::Each(selection) => selection,
-            Subject::Singleton => unreachable!(),
-        }
+        &mut manifest.reconciles[0]
     }
 
     #[test]

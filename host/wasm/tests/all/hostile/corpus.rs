@@ -193,7 +193,7 @@ fn answers() -> Vec<Hostile> {
         answer(9, "text at a wrapping address", "trap: ", "(call $fail (i32.const -4) (i32.const 8))"),
         answer(9, "neither outcome nor failure", "trap: ", "(i32.store8 (i32.const 2048) (i32.const 9))"),
         answer(9, "an unaligned list", "trap: ", "(i32.store (i32.const 2056) (i32.const 4097)) (i32.store (i32.const 2060) (i32.const 1))"),
-        answer(9, "an unknown way to go on", "trap: ", "(i32.store8 (i32.const 2064) (i32.const 9))"),
+        answer(9, "an unknown way to go on", "trap: ", "(i32.store8 (i32.const 2072) (i32.const 9))"),
         answer(9, "an unknown action", "trap: ", "(i32.store (i32.const 2056) (i32.const 4096)) (i32.store (i32.const 2060) (i32.const 1)) (i32.store (i32.const 4096) (i32.const 4160)) (i32.store (i32.const 4100) (i32.const 1)) (i32.store8 (i32.const 4160) (i32.const 77))"),
         hostile(
             9,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pilothouse_core::{
     ControllerSettings, Delta, Granted, Grants, Hub, InformerId, InformerKey, Kind, KindName,
     Listing, Manifest, Object, ObjectKey, Plugin, PluginId, ReadDeclaration, ReadGrant, Rehearsal,
-    ResourceVersion, Schema, WriteDeclaration, WriteGrant,
+    ResourceVersion, Schema, SubjectKey, WriteDeclaration, WriteGrant,
 };
 use serde_json::Value;
 
@@ -110,7 +110,7 @@ impl Caches {
     }
 
     /// A reconcile of this key on the caches as they are.
-    pub fn rehearse(&self, key: &ObjectKey, now: Duration) -> Rehearsal {
+    pub fn rehearse(&self, key: &SubjectKey, now: Duration) -> Rehearsal {
         let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         let rehearsal = self.hub.rehearse(self.plugin, key, now);
         rehearsal.expect("the plugin does not leave")

@@ -46,21 +46,22 @@ pub(super) fn filter(filter: &Filter) -> host::ListFilter {
     }
 }
 
-/// The object of a key. A singleton has no `kind`, and its key no object.
-pub(super) fn subject(kind: Option<&host::Kind>, key: &host::ObjectKey) -> Option<ObjectRef> {
-    kind.map(|kind| ObjectRef::new(&kind.to_string(), &key.namespace, &key.name))
+/// The object of a key. A singleton's key has none.
+pub(super) fn subject(key: &host::SubjectKey) -> Option<ObjectRef> {
+    let host::SubjectKey { kind, object } = key;
+    let kind = kind.as_ref()?.to_string();
+    Some(ObjectRef::new(&kind, &object.namespace, &object.name))
 }
 
 /// The request for a guest. `object` is the key's own object as the guest would read it, and `memo`
 /// what the guest is given of the request's.
 pub(super) fn request(
     request: &host::Request,
-    kind: Option<&host::Kind>,
     object: Option<String>,
     memo: Option<&str>,
 ) -> Request {
     Request {
-        key: subject(kind, &request.key),
+        key: subject(&request.key),
         object,
         attempt: request.attempt,
         previous: request.previous.iter().cloned().map(Into::into).collect(),

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pilothouse_core as host;
@@ -57,9 +57,36 @@ impl Guest {
         }
     }
 
-    /// The kind of the objects that the plugin reconciles. `None` for a singleton.
-    pub fn subject_kind(&self) -> Option<&host::Kind> {
-        self.manifest.subject_kind()
+    /// The key of this namespace and name.
+    ///
+    /// # Panics
+    ///
+    /// The plugin reconciles several kinds.
+    pub fn only_key(&self, namespace: &str, name: &str) -> host::SubjectKey {
+        let kinds = &self.manifest.reconciles;
+        assert!(
+            kinds.len() < 2,
+            "the plugin reconciles several kinds, so use the functions that take the kind of the \
+             key: reconcile_key, turn_key, apply_key"
+        );
+        host::SubjectKey {
+            kind: kinds.first().map(|only| Arc::new(only.kind.clone())),
+            object: host::ObjectKey::new(namespace, name),
+        }
+    }
+
+    /// The key of an object.
+    ///
+    /// # Panics
+    ///
+    /// The plugin does not reconcile the kind.
+    pub fn key_of(&self, object: &ObjectRef) -> host::SubjectKey {
+        let (kind, key) = convert::object_ref(object);
+        assert!(
+            self.manifest.selection_of(&kind).is_some(),
+            "the manifest's `reconciles` does not name {kind}"
+        );
+        host::SubjectKey::of(&Arc::new(kind), key)
     }
 
     pub fn lines(&self) -> &Lines {
@@ -86,14 +113,14 @@ impl Guest {
         request: &host::Request,
         reader: &mut host::Reader,
     ) -> Result<Request, Failure> {
-        let kind = self.manifest.subject_kind();
-        let object = kind.map(|kind| reader.get(kind, &request.key));
+        let key = &request.key;
+        let object = key.kind.as_ref().map(|kind| reader.get(kind, &key.object));
         let object = object.transpose();
         let object = object.map_err(|error| convert::read_error(&error))?;
         let object = object.flatten().map(str::to_owned);
         let memo = request.memo.as_deref();
         let memo = memo.filter(|_| !self.forgets_memos());
-        Ok(convert::request(request, kind, object, memo))
+        Ok(convert::request(request, object, memo))
     }
 
     /// Runs a controller. A read that was denied fails the reconcile, even if the controller went

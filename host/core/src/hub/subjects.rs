@@ -1,0 +1,100 @@
+//! The kinds that a plugin reconciles.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::subject::SubjectKind;
+use crate::access::scope::Scope;
+use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::model::manifest::Manifest;
+use crate::model::object::Object;
+use crate::model::subject_key::SubjectKey;
+use crate::reads::read::Read;
+
+/// See the module's documentation. In order and each kind once; none for a singleton.
+pub(super) struct Subjects(Vec<SubjectKind>);
+
+impl Subjects {
+    pub fn new(manifest: &Manifest, scope: &Scope) -> Self {
+        let selections = manifest.reconciles.iter();
+        let mut kinds: Vec<SubjectKind> = selections
+            .map(|selection| SubjectKind::new(selection, scope))
+            .collect();
+        kinds.sort_by(|one, other| one.kind().cmp(other.kind()));
+        Self(kinds)
+    }
+
+    /// Whether the plugin has a single key, without an object.
+    pub fn is_singleton(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &SubjectKind> {
+        self.0.iter()
+    }
+
+    /// The kind of a key. `None` for a singleton's key, and for a key of another kind.
+    pub fn of(&self, key: &SubjectKey) -> Option<&SubjectKind> {
+        let kind = key.kind.as_ref()?;
+        self.iter().find(|subject| subject.kind() == kind)
+    }
+
+    /// Whether this is a key that the plugin can have.
+    pub fn has(&self, key: &SubjectKey) -> bool {
+        match key.kind {
+            Some(_) => self.of(key).is_some(),
+            None => self.is_singleton(),
+        }
+    }
+
+    /// Whether every key that a plugin with these other kinds can have is one of this plugin's.
+    pub fn include(&self, others: &Self) -> bool {
+        let has_kind = |other: &SubjectKind| self.iter().any(|own| own.kind() == other.kind());
+        self.is_singleton() == others.is_singleton() && others.iter().all(has_kind)
+    }
+
+    /// The object that follows this key, selected or not; the first one if there is no key.
+    pub fn after<'a>(
+        &'a self,
+        snapshot: &'a Snapshot,
+        key: Option<&SubjectKey>,
+    ) -> Option<(&'a SubjectKind, &'a Arc<Object>)> {
+        self.iter().find_map(|subject| {
+            let kinds = key.map(|key| key.kind.as_ref().cmp(&Some(subject.kind())));
+            let from = match kinds {
+                Some(Ordering::Greater) => return None,
+                Some(Ordering::Equal) => key.map(|key| &key.object),
+                Some(Ordering::Less) | None => None,
+            };
+            Some((subject, subject.after(snapshot, from)?))
+        })
+    }
+
+    /// How many objects there are, selected or not.
+    pub fn objects(&self, snapshot: &Snapshot) -> usize {
+        self.iter().map(|subject| subject.objects(snapshot)).sum()
+    }
+
+    /// Whether a key's object is there, selected or not.
+    pub fn is_cached(&self, snapshot: &Snapshot, key: &SubjectKey) -> bool {
+        let subject = self.of(key);
+        subject.is_some_and(|subject| subject.is_cached(snapshot, key.object.parts()))
+    }
+
+    /// Whether a key's object is there, and selected.
+    pub fn is_there(&self, snapshot: &Snapshot, key: &SubjectKey) -> bool {
+        let subject = self.of(key);
+        subject.is_some_and(|subject| subject.is_there(snapshot, key.object.parts()))
+    }
+
+    /// The informer that brings the object of this key.
+    pub fn informer_of(&self, snapshot: &Snapshot, key: &SubjectKey) -> Option<InformerId> {
+        self.of(key)?.informer_of(snapshot, &key.object)
+    }
+
+    /// Whether a read made for a key is a read of the key's own object.
+    pub fn is_own(&self, read: &Read, key: &SubjectKey) -> bool {
+        let subject = self.of(key);
+        subject.is_some_and(|subject| subject.is_own(read, &key.object))
+    }
+}
