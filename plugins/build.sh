@@ -2,8 +2,8 @@
 # Builds this repository's Rust plugins: plugins/build.sh OUTDIR PACKAGE...  ->  OUTDIR/PACKAGE.wasm
 #
 # A plugin is a core module for wasm32-unknown-unknown with its component type embedded; the host
-# makes a component of it when it loads it. A project of your own needs no script:
-# `cargo build --target wasm32-unknown-unknown` is enough (plugins/sdk/rust/README.md).
+# makes a component of it when it loads it. A project of your own (`pilothouse new`) needs no script:
+# `cargo build --target wasm32-unknown-unknown` is enough.
 set -euo pipefail
 
 TARGET=wasm32-unknown-unknown

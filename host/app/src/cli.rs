@@ -27,6 +27,7 @@ use crate::trust::{AcceptedStore, usual_directory};
     propagate_version = true,
     after_long_help = "\
 Examples:
+  pilothouse new my-plugin --lang rust                  begin to write one
   pilothouse check my-plugin.wasm                       what is in this file, what does it want?
   pilothouse dev --plugins target/plugins               run what is there, against the kubeconfig's cluster
   pilothouse rbac plugins/*.wasm | kubectl apply -f -   let the host do what these plugins need, and no more
@@ -53,6 +54,14 @@ pub enum Command {
     /// what is in its file runs, however often it breaks.
     #[command(mut_arg("plugins", |plugins| plugins.required(false).default_value(".")))]
     Dev(RunArgs),
+    /// Make a directory with a new plugin, which builds, is tested and runs as its README.md says.
+    #[command(after_long_help = "\
+The SDK comes with it, so that the project needs nothing of Pilothouse but this program.
+
+Examples:
+  pilothouse new website --lang rust && cd website && cargo test
+  pilothouse new website --lang python && cd website && python3 -m unittest")]
+    New(NewArgs),
     /// Print what a plugin is, wants and costs; fails if it would not load.
     Check(CheckArgs),
     /// Print the permissions that the host needs for these plugins, as YAML for
@@ -120,6 +129,26 @@ static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
 
 /// The release in `Cargo.lock`. wasmtime does not export its own version.
 const WASMTIME_VERSION: &str = "48.0.8";
+
+#[derive(Debug, Args)]
+pub struct NewArgs {
+    /// The plugin's name, and that of the directory, which must be new or empty.
+    #[arg(value_parser = plugin)]
+    pub name: String,
+
+    /// The language to write it in.
+    #[arg(long, value_name = "LANGUAGE", value_enum)]
+    pub lang: Language,
+}
+
+/// A language that there is an SDK for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Language {
+    /// For any controller: about 150 KB of wasm.
+    Rust,
+    /// Unit tests without a compiler, and 18 MB of wasm: the interpreter is in it.
+    Python,
+}
 
 #[derive(Debug, Args)]
 pub struct CheckArgs {
@@ -442,6 +471,17 @@ fn name(text: &str) -> Result<String, String> {
     ))
 }
 
+/// Parses a plugin's name, by the rule for manifests.
+fn plugin(text: &str) -> Result<String, String> {
+    if is_dns_label(text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "{text:?} is not a plugin's name; write small letters, digits and \"-\", at most 63, beginning and ending with a letter \
+         or digit"
+    ))
+}
+
 fn namespace(text: &str) -> Result<String, String> {
     if is_dns_label(text) {
         return Ok(text.to_owned());
@@ -555,6 +595,23 @@ mod tests {
             let error = rbac(&[&format!("--namespace={bad}")]).unwrap_err();
             assert!(error.contains("is not a namespace"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_new_plugin_has_a_name_that_a_manifest_can_have_and_a_language_that_is_known() {
+        let new = ["pilothouse", "new", "cert-expiry", "--lang", "rust"];
+        let Command::New(args) = Cli::try_parse_from(new).unwrap().command else {
+            panic!("it is new");
+        };
+        assert_eq!(args.name, "cert-expiry");
+        assert_eq!(args.lang, Language::Rust);
+        for bad in ["", "A", "a.b", "a/b", "..", "a_b", "a-", &"a".repeat(64)] {
+            let error = refused(&["new", bad, "--lang", "rust"]);
+            assert!(error.contains("is not a plugin's name"), "{error}");
+        }
+        let error = refused(&["new", "a", "--lang", "cobol"]);
+        assert!(error.contains("[possible values: rust, python]"), "{error}");
+        assert!(refused(&["new", "a"]).contains("--lang <LANGUAGE>"));
     }
 
     fn limits(arguments: &[&str]) -> Result<(), String> {

@@ -16,6 +16,7 @@ mod kinds;
 mod logging;
 mod manual;
 mod metrics;
+mod new;
 mod output;
 mod plugins;
 mod rbac;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(args) => host(args, HostDefaults::of_run()),
         Command::Dev(args) => host(args, HostDefaults::of_dev()),
+        Command::New(args) => ask(std::future::ready(new::print(&args))),
         Command::Check(args) => ask(check::print(&args)),
         Command::Rbac(args) => ask(rbac::print(&args)),
         Command::Plugins(args) => ask(client::plugins(&args)),
