@@ -18,6 +18,7 @@ mod informers;
 mod kinds;
 mod languages;
 mod metrics;
+mod optional;
 mod plugins;
 mod pure;
 mod purge;
