@@ -242,6 +242,7 @@ async fn heard_of_refusal(rig: &Rig, kind: &Kind) -> Result<(String, String)> {
         }],
         limits: Limits::default(),
         config_schema: None,
+        optional: [].into(),
     };
     let action = Action::Patch {
         kind: kind.clone(),

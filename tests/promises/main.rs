@@ -19,6 +19,7 @@ mod kinds;
 mod languages;
 mod many;
 mod metrics;
+mod optional;
 mod own_project;
 mod plugins;
 mod pure;

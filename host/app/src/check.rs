@@ -266,6 +266,7 @@ fn manifest_lines(manifest: &Manifest) -> Vec<Line> {
             let fields = read.field_selector.as_deref().unwrap_or_default();
             let _ = write!(text, "; only {} {fields}", read.labels);
         }
+        text += optional(manifest, &read.kind);
         lines.push(("reads", text));
     }
     for index in &manifest.indexes {
@@ -281,14 +282,23 @@ fn manifest_lines(manifest: &Manifest) -> Vec<Line> {
         let subresource = subresource.map(|name| format!("/{name}"));
         let children = if write.children { ", as children" } else { "" };
         let text = format!(
-            "{}{}: {}{children}",
+            "{}{}: {}{children}{}",
             write.kind,
             subresource.unwrap_or_default(),
-            verbs.join(", ")
+            verbs.join(", "),
+            optional(manifest, &write.kind)
         );
         lines.push(("writes", text));
     }
     lines
+}
+
+/// What is said of a kind that the plugin works without.
+fn optional(manifest: &Manifest, kind: &Kind) -> &'static str {
+    match manifest.optional.contains(kind) {
+        true => "; if the cluster serves it",
+        false => "",
+    }
 }
 
 fn selected(selection: &Selection) -> String {

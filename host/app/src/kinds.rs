@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pilothouse_cluster::connect::{Connection, Environment, Options};
 use pilothouse_cluster::discovery::Discovery;
-use pilothouse_core::Manifest;
+use pilothouse_core::{Kind, Manifest};
 
 /// How long a command waits for the server's first answer.
 const FIRST_ANSWER: Duration = Duration::from_secs(15);
@@ -18,11 +18,36 @@ pub async fn of(cluster: &Options) -> anyhow::Result<Discovery> {
     Ok(Discovery::new(connection.client))
 }
 
+/// The optional kinds of a manifest that this cluster does not serve. Fails with the reason if that
+/// is not known.
+pub async fn absent(discovery: &Discovery, manifest: &Manifest) -> Result<BTreeSet<Kind>, String> {
+    let mut absent = BTreeSet::new();
+    for kind in &manifest.optional {
+        let subresource = only_subresource(manifest, kind);
+        let is_served = discovery.serves(kind, subresource).await;
+        if !is_served.map_err(|error| error.to_string())? {
+            absent.insert(kind.clone());
+        }
+    }
+    Ok(absent)
+}
+
+/// The subresource that a manifest writes of a kind which it does not name otherwise, such as
+/// `policy/v1/Eviction`: the server need not serve such a kind by itself.
+fn only_subresource<'a>(manifest: &'a Manifest, kind: &Kind) -> Option<&'a str> {
+    let writes = manifest.writes.iter().filter(|write| write.kind == *kind);
+    let subresources: Option<Vec<&str>> =
+        writes.map(|write| write.subresource.as_deref()).collect();
+    let is_read = manifest.reads.iter().any(|read| read.kind == *kind);
+    subresources?.first().copied().filter(|_| !is_read)
+}
+
 /// The reasons why this cluster cannot provide what a manifest reads and writes.
 pub async fn obstacles(discovery: &Discovery, manifest: &Manifest) -> Vec<String> {
     let mut found = Vec::new();
     for read in &manifest.reads {
         match discovery.resolve(&read.kind).await {
+            Err(error) if error.is_absence() && manifest.optional.contains(&read.kind) => {}
             Err(error) => found.push(error.to_string()),
             Ok(resource) if !resource.is_namespaced && !read.namespaces.is_empty() => {
                 let kind = &read.kind;
@@ -35,8 +60,10 @@ pub async fn obstacles(discovery: &Discovery, manifest: &Manifest) -> Vec<String
     }
     for write in &manifest.writes {
         let subresource = write.subresource.as_deref();
-        if let Err(error) = discovery.resolve_write(&write.kind, subresource).await {
-            found.push(error.to_string());
+        match discovery.resolve_write(&write.kind, subresource).await {
+            Err(error) if error.is_absence() && manifest.optional.contains(&write.kind) => {}
+            Err(error) => found.push(error.to_string()),
+            Ok(_) => {}
         }
     }
     // A kind that is read is usually also written, and gives the same reason twice.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use pilothouse_cluster::Identity;
 use pilothouse_cluster::discovery::Resource;
-use pilothouse_core::{Granted, Grants, Manifest, Plugin};
+use pilothouse_core::{Granted, Grants, Kind, Manifest, Plugin};
 use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy, load_with};
 
 use crate::cli::RbacArgs;
@@ -55,7 +55,9 @@ pub async fn print(args: &RbacArgs) -> anyhow::Result<String> {
         asked.push(read().with_context(|| format!("{}", file.display()))?);
     }
     let all = asked.iter().flat_map(|one| rules::targets(&one.manifest));
-    let names = names(args, all.collect()).await?;
+    let optional = asked.iter().flat_map(|one| &one.manifest.optional);
+    let optional: BTreeSet<Kind> = optional.cloned().collect();
+    let names = names(args, all.collect(), &optional).await?;
     for one in &mut asked {
         let is_cluster_scoped = |target: &Target| !names[target].is_namespaced;
         let targets = rules::targets(&one.manifest).filter(is_cluster_scoped);
@@ -140,28 +142,40 @@ fn read(
     })
 }
 
-/// The names of resources: those of the cluster if one is named, guesses otherwise.
-async fn names(args: &RbacArgs, targets: BTreeSet<Target>) -> anyhow::Result<Names> {
+/// The names of resources: those of the cluster if one is named and serves them, guesses otherwise.
+/// It must serve all but the optional kinds.
+async fn names(
+    args: &RbacArgs,
+    targets: BTreeSet<Target>,
+    optional: &BTreeSet<Kind>,
+) -> anyhow::Result<Names> {
     let Some(cluster) = args.cluster.named() else {
         let guessed = targets.iter().map(Named::guess);
         return Ok(targets.iter().cloned().zip(guessed).collect());
     };
     let discovery = kinds::of(&cluster).await?;
-    let ask = async |(kind, subresource): &Target| {
-        discovery.resolve_write(kind, subresource.as_deref()).await
+    let ask = async |(kind, subresource): &Target| match discovery
+        .resolve_write(kind, subresource.as_deref())
+        .await
+    {
+        Err(error) if error.is_absence() && optional.contains(kind) => Ok(None),
+        resource => resource.map(Some),
     };
     Ok(served(targets, ask).await?)
 }
 
-/// The names of the resources that a cluster serves for these targets.
+/// The names of the resources that a cluster serves for these targets. Where it serves none, a
+/// guess.
 async fn served<E>(
     targets: BTreeSet<Target>,
-    ask: impl AsyncFn(&Target) -> Result<Arc<Resource>, E>,
+    ask: impl AsyncFn(&Target) -> Result<Option<Arc<Resource>>, E>,
 ) -> Result<Names, E> {
     let mut names = Names::new();
     for target in targets {
         let resource = ask(&target).await?;
-        names.insert(target, Named::of(&resource));
+        let guess = || Named::guess(&target);
+        let named = resource.map_or_else(guess, |resource| Named::of(&resource));
+        names.insert(target, named);
     }
     Ok(names)
 }
@@ -185,7 +199,7 @@ mod tests {
             subresources: vec![],
         });
         let ask = async |target: &Target| match target.1.as_deref() {
-            Some("eviction" | "binding") => Ok(pods.clone()),
+            Some("eviction" | "binding") => Ok(Some(pods.clone())),
             _ => Err(target.clone()),
         };
         let targets = BTreeSet::from([eviction.clone(), binding.clone()]);

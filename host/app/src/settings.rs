@@ -190,6 +190,7 @@ impl SettingsFile {
                 namespaces: self.namespaces.clone().unwrap_or_default(),
                 cluster_scoped,
                 forbidden: BTreeSet::new(),
+                absent: BTreeSet::new(),
             },
             is_paused: self.paused.unwrap_or(false),
             quarantine: defaults.quarantine,

@@ -52,6 +52,9 @@ pub struct PluginStatus {
     /// What a waiting version asks for beyond what has been accepted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_accepted: Vec<String>,
+    /// The optional kinds that the cluster does not serve.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_served: Vec<String>,
     pub kinds: Kinds,
     pub keys: Keys,
     /// Keys that fail each time they run, and that run only from time to time: the first of them,
@@ -287,6 +290,7 @@ impl StatusSources {
             previous: entry.previous.clone(),
             not_granted: entry.not_granted.clone(),
             not_accepted: entry.not_accepted.clone(),
+            not_served: entry.not_served.clone(),
             kinds: manifest.map_or_else(Kinds::default, kinds),
             keys: controller.map_or_else(Keys::default, |controller| Keys {
                 queued: controller.keys.queued,
@@ -395,6 +399,7 @@ mod tests {
             previous: None,
             not_granted: Vec::new(),
             not_accepted: Vec::new(),
+            not_served: Vec::new(),
         }]);
         let plugins = sources.plugins();
         let (state, reason) = (plugins[0].state, plugins[0].reason.as_deref());

@@ -10,11 +10,12 @@ mod documents;
 mod error;
 pub(crate) mod path;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use pilothouse_core::Kind;
 use tokio::time::Instant;
 
@@ -45,6 +46,13 @@ const CONCURRENT_DOCUMENTS: usize = 4;
 /// read.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// How long an answer without a kind is good enough to say that the kind is not served. Of a large
+/// cluster it has megabytes.
+const ABSENT_FOR: Duration = Duration::from_secs(10);
+
+/// A kind that was served is gone when no answer has had it for this long.
+const GONE_AFTER: Duration = Duration::from_secs(20);
+
 /// Data must be older than this before a mismatch with a kind's known scope makes the server be
 /// asked again. Long, because most mismatches are mistakes of a plugin.
 const DOUBTFUL: Duration = Duration::from_secs(60);
@@ -57,6 +65,9 @@ pub struct Discovery {
     asked: tokio::sync::Mutex<Option<Instant>>,
     /// When the server last failed, and why. Callers within [`FRESH`] get the same error.
     failed: tokio::sync::Mutex<Option<(Instant, String)>>,
+    /// The kinds that [`serves`](Self::serves) has found, and since when answers have left them
+    /// out, if they do.
+    missing: Mutex<BTreeMap<Kind, Option<Instant>>>,
 }
 
 impl Discovery {
@@ -67,6 +78,7 @@ impl Discovery {
             known: RwLock::default(),
             asked: tokio::sync::Mutex::default(),
             failed: tokio::sync::Mutex::default(),
+            missing: Mutex::default(),
         }
     }
 
@@ -88,6 +100,58 @@ impl Discovery {
         };
         self.look_up(kind, |catalog| catalog.get_owner(kind, subresource))
             .await
+    }
+
+    /// Whether the server serves a kind, or takes it as the body of this subresource. A kind that
+    /// was served counts as served until the server has left it out for [`GONE_AFTER`]: much may be
+    /// deleted when a kind goes, and a server that starts leaves kinds out for a moment.
+    pub async fn serves(
+        &self,
+        kind: &Kind,
+        subresource: Option<&str>,
+    ) -> Result<bool, DiscoveryError> {
+        let is_listed = self.lists(kind, subresource).await?;
+        let mut missing = self.missing.lock();
+        if is_listed {
+            missing.insert(kind.clone(), None);
+            return Ok(true);
+        }
+        let Some(since) = missing.get_mut(kind) else {
+            return Ok(false);
+        };
+        let since = since.get_or_insert_with(Instant::now);
+        let is_gone = since.elapsed() >= GONE_AFTER;
+        if is_gone {
+            missing.remove(kind);
+        }
+        Ok(!is_gone)
+    }
+
+    /// Whether the server's last answer has a kind. That it has not is believed for
+    /// [`ABSENT_FOR`], so that asking again and again costs little.
+    async fn lists(&self, kind: &Kind, subresource: Option<&str>) -> Result<bool, DiscoveryError> {
+        let find = |catalog: &Catalog| match subresource {
+            Some(subresource) => catalog.get_owner(kind, subresource),
+            None => Ok(catalog.get(kind)),
+        };
+        let known = self.catalog();
+        let is_known = |catalog: &Arc<Catalog>| find(catalog).is_ok_and(|found| found.is_some());
+        if known.as_ref().is_some_and(is_known) {
+            return Ok(true);
+        }
+        let asked = *self.asked.lock().await;
+        let is_fresh = asked.is_some_and(|asked| asked.elapsed() < ABSENT_FOR);
+        let catalog = match known.filter(|known| is_fresh && !known.has_forgotten(kind)) {
+            Some(catalog) => catalog,
+            None => self.refresh().await?,
+        };
+        if find(&catalog)?.is_some() {
+            return Ok(true);
+        }
+        match catalog.absence(kind) {
+            absence if absence.is_absence() && !catalog.has_forgotten(kind) => Ok(false),
+            unknown => Err(unknown),
+        }
     }
 
     async fn look_up(

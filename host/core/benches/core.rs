@@ -177,8 +177,8 @@ fn scope(subscribed: Subscribed) -> Scope {
         indexes: [("node".to_owned(), 0)].into(),
     };
     Scope {
-        ungranted: std::collections::BTreeSet::new(),
         kinds: [(kind(), of_pods)].into(),
+        ..Scope::default()
     }
 }
 

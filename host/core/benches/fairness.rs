@@ -88,6 +88,7 @@ fn busy(name: &str, kind: &Kind) -> Arc<Busy> {
         writes: vec![],
         limits: Limits::default(),
         config_schema: None,
+        optional: [].into(),
     }))
 }
 

@@ -161,5 +161,6 @@ fn reads_pods(name: &str, field: &str) -> Arc<dyn Plugin> {
         writes: vec![],
         limits: Limits::default(),
         config_schema: None,
+        optional: [].into(),
     }))
 }

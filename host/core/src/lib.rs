@@ -47,7 +47,7 @@ pub use cache::{Cache, Delta, Listing, Subscribed, Subscription, Unreadable};
 // What a plugin may read and write.
 pub use access::grants::{Granted, Grants, KindName, ReadGrant, WriteGrant};
 pub use access::permission::Permissions;
-pub use access::scope::{KindScope, Scope, ScopePart};
+pub use access::scope::{AbsentKind, KindScope, Scope, ScopePart};
 pub use access::wants::{Wants, reads_secret_values};
 
 // What a reconcile reads, and which keys a change wakes.

@@ -3,6 +3,7 @@
 //! An outcome is checked as a whole before anything is sent. So a bad outcome is refused completely
 //! instead of being carried out in part.
 
+mod absent;
 pub mod accepted;
 mod body;
 pub mod children;

@@ -116,6 +116,7 @@ mod tests {
             ],
             limits: Limits::default(),
             config_schema: None,
+            optional: BTreeSet::new(),
         }
     }
 

@@ -79,6 +79,7 @@ mod tests {
             writes: vec![],
             limits: Limits::default(),
             config_schema: None,
+            optional: [].into(),
         }
     }
 

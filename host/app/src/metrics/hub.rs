@@ -332,6 +332,7 @@ mod tests {
             writes: vec![],
             limits: Limits::default(),
             config_schema: None,
+            optional: BTreeSet::new(),
         }))
     }
 

@@ -73,7 +73,8 @@ impl Installer {
             HostQuestion::Config(asked) => HostAnswer::Config(self.check_config(asked).await),
             HostQuestion::Acceptance(asked) => HostAnswer::Acceptance(self.beyond_accepted(&asked)),
             HostQuestion::Access(asked) => HostAnswer::Access {
-                has_identity: asked.settings.identity.is_some(),
+                may_change: asked.settings.identity.is_some()
+                    || !asked.version.manifest.optional.is_empty(),
                 terms: self.terms(asked).await,
             },
             HostQuestion::Watches(granted) => HostAnswer::Watches(self.crowd(&granted)),
@@ -127,9 +128,12 @@ impl Installer {
     /// How a version is run with these settings, and what the cluster lets its identity read.
     async fn terms(&mut self, asked: VersionWithSettings) -> Result<RunTerms<HostHandles>, String> {
         let (manifest, settings) = (&asked.version.manifest, &asked.settings);
-        let cluster_scoped = self.cluster_scoped(manifest).await;
+        let discovery = self.parts.cluster.discovery();
+        let absent = kinds::absent(discovery, manifest).await?;
+        let cluster_scoped = self.cluster_scoped(manifest, &absent).await;
         let concurrency = asked.version.plugin.limits().concurrency;
         let mut for_hub = settings.for_hub(&self.parts.host, concurrency, cluster_scoped);
+        for_hub.grants.absent = absent;
         let reads = for_hub.grants.reads(manifest);
         let identity = settings.identity.as_ref();
         let findings = self.findings.entry(asked.file).or_default();
@@ -144,9 +148,13 @@ impl Installer {
     }
 
     /// The kinds of a manifest that are cluster-scoped. Unknown kinds are taken to be namespaced.
-    async fn cluster_scoped(&self, manifest: &Manifest) -> BTreeSet<Kind> {
+    async fn cluster_scoped(&self, manifest: &Manifest, absent: &BTreeSet<Kind>) -> BTreeSet<Kind> {
         let mut found = BTreeSet::new();
-        for kind in manifest.kinds() {
+        for kind in manifest
+            .kinds()
+            .into_iter()
+            .filter(|kind| !absent.contains(*kind))
+        {
             let resource = self.parts.cluster.discovery().resolve(kind).await;
             if resource.is_ok_and(|resource| !resource.is_namespaced) {
                 found.insert(kind.clone());

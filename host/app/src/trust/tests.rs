@@ -20,6 +20,7 @@ pub fn manifest(kinds: &[&str]) -> Manifest {
         writes: kinds.iter().map(write).collect(),
         limits: Limits::default(),
         config_schema: None,
+        optional: [].into(),
     }
 }
 

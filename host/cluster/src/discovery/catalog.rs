@@ -1,6 +1,6 @@
 //! The resources that a server serves, indexed by kind.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use pilothouse_core::Kind;
@@ -60,6 +60,9 @@ pub(super) struct Catalog {
     resources: HashMap<Kind, Arc<Resource>>,
     /// Group versions (or `/api`, `/apis`) that could not be read, each with the cause.
     failures: Vec<(String, String)>,
+    /// Kinds that have been removed because their paths no longer exist. The server has not said
+    /// that it does not serve them.
+    forgotten: BTreeSet<Kind>,
 }
 
 impl Catalog {
@@ -86,6 +89,11 @@ impl Catalog {
 
     pub(super) fn remove(&mut self, kind: &Kind) {
         self.resources.remove(kind);
+        self.forgotten.insert(kind.clone());
+    }
+
+    pub(super) fn has_forgotten(&self, kind: &Kind) -> bool {
+        self.forgotten.contains(kind)
     }
 
     pub(super) fn get(&self, kind: &Kind) -> Option<Arc<Resource>> {

@@ -55,6 +55,11 @@ impl DiscoveryError {
         matches!(self, Self::Again(_) | Self::Request(_))
     }
 
+    /// True if the server was asked and does not serve the kind.
+    pub fn is_absence(&self) -> bool {
+        matches!(self, Self::UnknownKind { .. })
+    }
+
     /// True if it is still unknown whether the kind exists: asking again may help.
     pub(crate) fn is_unanswered(&self) -> bool {
         self.is_of_server() || matches!(self, Self::Unanswered { .. })

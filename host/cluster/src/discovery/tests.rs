@@ -187,6 +187,60 @@ async fn an_unknown_kind_is_answered_with_what_may_have_been_meant() {
     }
 }
 
+/// An answer with the kind `new.io/v1/Bar`.
+fn with_bar() -> ScriptedAnswer {
+    aggregated(
+        &json!([{"metadata": {"name": "new.io"}, "versions": [{"version": "v1", "resources": [whole("bars", "Bar", "Cluster", &json!([]))]}]}]),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn whether_a_kind_is_served_is_asked_now_and_then_and_a_kind_goes_slowly() {
+    let answers = [
+        core(),
+        groups(),
+        core(),
+        with_bar(),
+        core(),
+        groups(),
+        core(),
+        groups(),
+        core(),
+        groups(),
+    ];
+    let scenario = Scenario::new(answers);
+    let discovery = Discovery::new(scenario.client());
+    let bar = kind("new.io/v1/Bar");
+    let serves = async || discovery.serves(&bar, None).await.unwrap();
+    assert!(!serves().await && !serves().await);
+    assert_eq!(
+        scenario.lines().len(),
+        2,
+        "that it is absent is believed for a time"
+    );
+    tokio::time::advance(ABSENT_FOR).await;
+    assert!(serves().await && serves().await);
+    assert_eq!(scenario.lines().len(), 4);
+    tokio::time::advance(ABSENT_FOR).await;
+    assert!(serves().await);
+    assert_eq!(
+        scenario.lines().len(),
+        4,
+        "what is served is not asked about"
+    );
+    // A list-watch has found that there is no such path.
+    discovery.forget(&bar);
+    assert!(
+        serves().await,
+        "the server leaves it out for the first time"
+    );
+    assert_eq!(scenario.lines().len(), 6);
+    tokio::time::advance(ABSENT_FOR).await;
+    assert!(serves().await);
+    tokio::time::advance(ABSENT_FOR).await;
+    assert!(!serves().await && !serves().await);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_not_known_makes_the_server_be_asked_again_but_not_within_a_second() {
     let later = aggregated(

@@ -24,6 +24,8 @@ pub struct Grants {
     /// Kinds, each with a namespace, that the cluster does not let the plugin's identity read. An
     /// empty namespace means all namespaces.
     pub forbidden: BTreeSet<(Kind, String)>,
+    /// The optional kinds of the manifest that the cluster does not serve.
+    pub absent: BTreeSet<Kind>,
 }
 
 /// Which of the manifest's reads and writes are granted. Reads of the reconciled kinds are always
@@ -133,15 +135,39 @@ impl Grants {
     }
 
     /// The reads of a manifest that the operator grants, including those that the cluster forbids
-    /// to the plugin's identity. Each is a kind and a namespace. An empty namespace means all.
+    /// to the plugin's identity, without absent kinds. Each is a kind and a namespace. An empty
+    /// namespace means all.
     pub fn reads(&self, manifest: &Manifest) -> BTreeSet<(Kind, String)> {
         let reads = manifest.reads.iter();
+        let reads = reads.filter(|read| !self.absent.contains(&read.kind));
         let granted = reads.filter_map(|read| self.granted_read(manifest, read));
         granted.flat_map(|read| places(&read)).collect()
     }
 
-    /// The manifest without what is not granted. It keeps the granted reads and whatever depends on
-    /// them, and the writes that are granted for at least some objects.
+    /// The granted reads of absent kinds.
+    pub fn absent_reads(&self, manifest: &Manifest) -> Vec<ReadDeclaration> {
+        let reads = manifest.reads.iter();
+        let absent = reads.filter(|read| self.absent.contains(&read.kind));
+        absent
+            .filter_map(|read| self.granted_read(manifest, read))
+            .collect()
+    }
+
+    /// The manifest without reads and writes of absent kinds.
+    pub fn without_absent(&self, manifest: &Manifest) -> Manifest {
+        let mut served = manifest.clone();
+        served
+            .reads
+            .retain(|read| !self.absent.contains(&read.kind));
+        served
+            .writes
+            .retain(|write| !self.absent.contains(&write.kind));
+        served
+    }
+
+    /// The manifest without what is not granted, and without absent kinds. It keeps the granted
+    /// reads and whatever depends on them, and the writes that are granted for at least some
+    /// objects.
     pub fn limit(&self, manifest: &Manifest) -> Manifest {
         let reads: Vec<ReadDeclaration> = manifest
             .reads
@@ -261,6 +287,9 @@ impl Grants {
     }
 
     fn read(&self, manifest: &Manifest, read: &ReadDeclaration) -> Option<ReadDeclaration> {
+        if self.absent.contains(&read.kind) {
+            return None;
+        }
         let mut read = self.granted_read(manifest, read)?;
         let kind = read.kind.clone();
         let is_forbidden = |namespace: &str| {
@@ -305,6 +334,9 @@ impl Grants {
     }
 
     fn write(&self, write: &WriteDeclaration, is_read: bool) -> Option<WriteDeclaration> {
+        if self.absent.contains(&write.kind) {
+            return None;
+        }
         let mut write = write.clone();
         match &self.what {
             Granted::OwnKind => return None,

@@ -89,10 +89,25 @@ impl Permissions {
                 .or_default()
                 .extend(&write.verbs);
         }
-        let granted = grants.limit(manifest).writes.into_iter();
+        // Children of absent kinds are permitted, and fail as what is not there.
+        let if_served = Grants {
+            absent: BTreeSet::new(),
+            ..grants.clone()
+        };
+        let granted = if_served.limit(manifest).writes.into_iter();
         let children = granted.filter(|write| write.children);
         permissions.children = children.map(|write| write.kind).collect();
         permissions
+    }
+
+    /// True if some kinds are absent.
+    pub fn has_absent(&self) -> bool {
+        !self.grants.absent.is_empty()
+    }
+
+    /// True if this is an optional kind that the cluster does not serve.
+    pub fn is_absent(&self, kind: &Kind) -> bool {
+        self.grants.absent.contains(kind)
     }
 
     /// Checks that the plugin may apply this verb to this object.

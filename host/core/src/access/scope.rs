@@ -15,6 +15,18 @@ pub struct Scope {
     pub kinds: BTreeMap<Kind, KindScope>,
     /// Kinds that the manifest reads but the operator has not granted.
     pub ungranted: BTreeSet<Kind>,
+    /// Optional kinds that are granted and that the cluster does not serve. Reads of them find
+    /// nothing. They need not be recorded: once such a kind is served, every key runs again.
+    pub absent: BTreeMap<Kind, AbsentKind>,
+}
+
+/// A readable kind of which there are no objects, because the cluster does not serve it.
+#[derive(Clone, Debug, Default)]
+pub struct AbsentKind {
+    /// The namespaces that the plugin reads. Empty means all.
+    pub namespaces: BTreeSet<String>,
+    /// The names of the plugin's indexes of the kind.
+    pub indexes: BTreeSet<String>,
 }
 
 /// One readable kind.

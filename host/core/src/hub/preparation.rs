@@ -179,8 +179,9 @@ impl Caches {
                         informers.len() - 1
                     })
                 };
-                let scope =
+                let mut scope =
                     wanted_informers::join(asked, manifest, &manager, &mut self.snapshot, informer);
+                scope.absent = wanted_informers::absent(asked, &joining.settings.grants);
                 let parts = scope.kinds.values().flat_map(|scope| &scope.parts);
                 self.informers = parts.map(|part| part.informer).collect();
                 let plugin = joining.plugin.clone();

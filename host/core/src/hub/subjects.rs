@@ -11,26 +11,34 @@ use crate::model::object::Object;
 use crate::model::subject_key::SubjectKey;
 use crate::reads::read::Read;
 
-/// See the module's documentation. In order and each kind once; none for a singleton.
-pub(super) struct Subjects(Vec<SubjectKind>);
+/// See the module's documentation.
+pub(super) struct Subjects {
+    /// In order, and each kind once. Absent kinds have no keys and are left out.
+    kinds: Vec<SubjectKind>,
+    is_singleton: bool,
+}
 
 impl Subjects {
     pub fn new(manifest: &Manifest, scope: &Scope) -> Self {
         let selections = manifest.reconciles.iter();
         let mut kinds: Vec<SubjectKind> = selections
+            .filter(|selection| !scope.absent.contains_key(&selection.kind))
             .map(|selection| SubjectKind::new(selection, scope))
             .collect();
         kinds.sort_by(|one, other| one.kind().cmp(other.kind()));
-        Self(kinds)
+        Self {
+            kinds,
+            is_singleton: manifest.reconciles.is_empty(),
+        }
     }
 
     /// Whether the plugin has a single key, without an object.
     pub fn is_singleton(&self) -> bool {
-        self.0.is_empty()
+        self.is_singleton
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &SubjectKind> {
-        self.0.iter()
+        self.kinds.iter()
     }
 
     /// The kind of a key. `None` for a singleton's key, and for a key of another kind.

@@ -28,6 +28,7 @@ mod kinds;
 mod loops;
 mod memos;
 mod model;
+mod optional;
 mod outage;
 mod rehearsal;
 mod suspects;
@@ -68,6 +69,7 @@ fn manifest(name: &str) -> Manifest {
         }],
         limits: Limits::default(),
         config_schema: None,
+        optional: BTreeSet::new(),
     }
 }
 

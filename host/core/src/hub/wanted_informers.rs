@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::access::scope::{KindScope, Scope, ScopePart};
+use crate::access::grants::Grants;
+use crate::access::scope::{AbsentKind, KindScope, Scope, ScopePart};
 use crate::cache::Subscription;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::model::detail::Detail;
@@ -31,6 +32,20 @@ pub(super) fn informer_keys(read: &ReadDeclaration) -> Vec<InformerKey> {
         .iter()
         .map(|namespace| Some(namespace.as_str().into()));
     namespaces.map(of_namespace).collect()
+}
+
+/// The granted reads of optional kinds that the cluster does not serve.
+pub(super) fn absent(asked: &Manifest, grants: &Grants) -> BTreeMap<Kind, AbsentKind> {
+    let reads = grants.absent_reads(asked).into_iter();
+    let kinds = reads.map(|read| {
+        let indexes = indexes(asked, &read.kind).map(|index| index.name.clone());
+        let absent = AbsentKind {
+            indexes: indexes.collect(),
+            namespaces: read.namespaces.into_iter().collect(),
+        };
+        (read.kind, absent)
+    });
+    kinds.collect()
 }
 
 /// Adds the plugin's subscriptions (views and indexes) to the caches and returns where they are.
@@ -69,6 +84,7 @@ pub(super) fn join(
     let ungranted = asked.filter(|kind| !kinds.contains_key(kind)).cloned();
     Scope {
         ungranted: ungranted.collect(),
+        absent: BTreeMap::new(),
         kinds,
     }
 }

@@ -134,14 +134,8 @@ impl<H: Handles> Attempt<H> {
                 Some(objection) => self.waits_to_be_accepted(file, objection, effects),
                 None => self.ask(AttemptStep::Access, LifecycleQuestion::Access),
             },
-            (
-                AttemptStep::Access,
-                LifecycleAnswer::Access {
-                    has_identity,
-                    terms,
-                },
-            ) => {
-                file.has_identity = has_identity;
+            (AttemptStep::Access, LifecycleAnswer::Access { may_change, terms }) => {
+                file.terms_may_change = may_change;
                 match terms {
                     Ok(terms) => self.reviewed(file, terms, drains, effects),
                     // A running version keeps the reads it was allowed; a new one is not started
@@ -260,7 +254,7 @@ impl<H: Handles> Attempt<H> {
             }
         }
         let granted = terms.settings.grants.limit(self.version.manifest());
-        if let Some(reason) = has_no_subject(&granted, terms.identity.as_deref()) {
+        if let Some(reason) = has_no_subject(&granted, &terms) {
             let is_running = self.entrance == Entrance::Again;
             let end = self.waits(file, &reason, effects);
             return if is_running {
@@ -328,7 +322,12 @@ impl<H: Handles> Attempt<H> {
 impl<H: Handles> Ready<H> {
     /// What is asked for and not granted, one line each.
     pub fn not_granted(&self) -> Vec<String> {
-        missing(self.version.manifest(), &self.granted)
+        let served = self
+            .terms
+            .settings
+            .grants
+            .without_absent(self.version.manifest());
+        missing(&served, &self.granted)
     }
 
     /// True if this is the version that runs, in the same sandbox.
@@ -352,11 +351,12 @@ impl<H: Handles> Ready<H> {
 }
 
 /// Why the plugin would lack keys: it is not granted to read one of its own kinds.
-fn has_no_subject(granted: &Manifest, identity: Option<&str>) -> Option<String> {
+fn has_no_subject<H: Handles>(granted: &Manifest, terms: &RunTerms<H>) -> Option<String> {
     let is_read = |kind: &Kind| granted.reads.iter().any(|read| read.kind == *kind);
+    let is_absent = |kind: &Kind| terms.settings.grants.absent.contains(kind);
     let mut kinds = granted.reconciles.iter().map(|selection| &selection.kind);
-    let kind = kinds.find(|kind| !is_read(kind))?;
-    Some(match identity {
+    let kind = kinds.find(|kind| !is_read(kind) && !is_absent(kind))?;
+    Some(match &terms.identity {
         Some(identity) => format!("{identity} may not list and watch {kind}"),
         None => format!("{kind} is read in none of the namespaces that the settings name"),
     })

@@ -43,4 +43,6 @@ pub struct PluginEntry {
     pub not_granted: Vec<String>,
     /// What the candidate asks for and the operator has not accepted.
     pub not_accepted: Vec<String>,
+    /// The optional kinds that the cluster does not serve.
+    pub not_served: Vec<String>,
 }

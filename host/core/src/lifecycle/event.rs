@@ -83,11 +83,12 @@ pub enum LifecycleAnswer<H: Handles> {
     Config(Result<(), String>),
     /// What the version asks for beyond what was accepted, if it does.
     Acceptance(Option<NotAccepted>),
-    /// How the version is run, with the reads that the cluster forbids to its identity. An error if
-    /// that cannot be known now.
+    /// How the version is run, with the reads that the cluster forbids to its identity, and the
+    /// optional kinds that it does not serve. An error if that cannot be known now.
     Access {
-        /// Whether it has an identity of its own, so that its permissions may be revoked.
-        has_identity: bool,
+        /// Whether another answer may be given later, although nothing tells of it: the
+        /// permissions of an identity may be revoked, and optional kinds may come and go.
+        may_change: bool,
         /// How it is run.
         terms: Result<RunTerms<H>, String>,
     },

@@ -41,8 +41,9 @@ pub(super) struct PluginFile<H: Handles> {
     newest: Option<VersionLabel>,
     /// Whether the operator has paused the plugin by command.
     pub is_paused: bool,
-    /// Whether it was last run, or was to be run, under an identity of its own.
-    pub has_identity: bool,
+    /// Whether the terms on which it was last run, or was to be run, may change although nothing
+    /// tells of it.
+    pub terms_may_change: bool,
     /// What the manifest asks for and the settings do not grant.
     pub not_granted: Vec<String>,
     /// What the candidate asks for and the operator has not accepted.
@@ -141,7 +142,7 @@ impl<H: Handles> PluginFile<H> {
             rejected: None,
             newest: None,
             is_paused: false,
-            has_identity: false,
+            terms_may_change: false,
             not_granted: Vec::new(),
             not_accepted: Vec::new(),
             quarantine: None,
@@ -425,6 +426,13 @@ impl<H: Handles> PluginFile<H> {
         Some(name)
     }
 
+    /// The optional kinds that the running version works without.
+    fn not_served(&self) -> Vec<String> {
+        let running = self.running.iter();
+        let absent = running.flat_map(|running| &running.terms.settings.grants.absent);
+        absent.map(ToString::to_string).collect()
+    }
+
     /// True while the plugin's name is not known yet: its first version is being loaded.
     pub fn is_loading_first(&self) -> bool {
         self.is_loading && self.running.is_none()
@@ -433,7 +441,7 @@ impl<H: Handles> PluginFile<H> {
     /// True if the file has to be looked at again although nothing changes.
     pub fn is_pending(&self) -> bool {
         let is_waiting = self.candidate.is_some() || self.restored.is_some();
-        is_waiting || self.lacks_room || self.has_identity
+        is_waiting || self.lacks_room || self.terms_may_change
     }
 
     /// Without valid settings no version is started. A running plugin goes on with the last valid
@@ -514,6 +522,7 @@ impl<H: Handles> PluginFile<H> {
             previous: previous.map(|version| version.manifest().version.clone()),
             not_granted: self.not_granted.clone(),
             not_accepted: self.not_accepted.clone(),
+            not_served: self.not_served(),
             state,
         }
     }

@@ -306,6 +306,32 @@ fn what_is_asked_for_and_not_granted_is_listed() {
 }
 
 #[test]
+fn an_optional_kind_stops_no_plugin_and_its_coming_and_going_is_noticed() {
+    let mut world = World::reached();
+    let kinds = [
+        Kind::new("apps", "v1", "Deployment"),
+        Kind::new("", "v1", "Pod"),
+    ];
+    world.absent = kinds.clone().into();
+    world.write(FILE, "a", "1");
+    world.load(
+        0,
+        Ok(LoadOutcome::New(world::with_optional("a", "1", &kinds))),
+    );
+    assert_eq!(world.installed(), [("a", "1")]);
+    let not_served = |world: &World| world.entry(FILE).not_served;
+    assert_eq!(not_served(&world), ["v1/Pod", "apps/v1/Deployment"]);
+    assert!(world.entry(FILE).not_granted.is_empty(), "it is granted");
+    world.absent.clear();
+    world.event(LifecycleEvent::Tick);
+    assert_eq!(world.asked.last(), Some(&"swap to the same"));
+    assert!(not_served(&world).is_empty());
+    world.absent = [kinds[1].clone()].into();
+    world.event(LifecycleEvent::Tick);
+    assert_eq!(not_served(&world), ["v1/Pod"]);
+}
+
+#[test]
 fn a_configuration_that_no_schema_describes_is_passed_unchecked_and_that_is_told() {
     let mut world = World::reached();
     world.write(FILE, "a", "1");

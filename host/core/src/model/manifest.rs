@@ -41,6 +41,9 @@ pub struct Manifest {
     pub limits: Limits,
     /// A JSON Schema of its configuration.
     pub config_schema: Option<String>,
+    /// The kinds that it works without. While the cluster does not serve such a kind, it is absent:
+    /// reads of it find nothing, and writes to it fail.
+    pub optional: BTreeSet<Kind>,
 }
 
 /// The objects of one kind that a plugin reconciles.
@@ -188,6 +191,11 @@ pub enum ManifestError {
     /// The plugin wants to make calls.
     #[error("sources: this host offers no calls; leave it out")]
     Sources,
+    /// A kind is optional in one place and not in another.
+    #[error(
+        "{0} is optional in one place of the manifest and not in another: say `\"optional\": true` wherever it is reconciled, read or written, or nowhere"
+    )]
+    OptionalInPart(Kind),
     /// The name is not a DNS label.
     #[error(
         "name {0:?} is not a DNS label (a-z, 0-9 and '-', at most 63 characters, starting and ending with a letter or digit)"
@@ -555,6 +563,7 @@ mod tests {
             writes: vec![],
             limits: Limits::default(),
             config_schema: None,
+            optional: BTreeSet::new(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::absent::absent;
 use super::body::{BodyAddress, check_address, decode};
 use super::digest::digest;
 use super::identity::{self, Before, Shown, Use};
@@ -27,7 +28,7 @@ use crate::reads::reader::Reader;
 /// action finds that was left out is told by the server. The time for one action does not depend on
 /// how many came before it, because there may be thousands.
 pub(super) struct Planner<'a, 'r> {
-    context: PlanContext<'a>,
+    pub(super) context: PlanContext<'a>,
     reader: &'r mut Reader,
     /// For each text that was created with a derived name: the first number whose name has not been
     /// tried.
@@ -68,7 +69,7 @@ impl<'a, 'r> Planner<'a, 'r> {
 }
 
 /// A step that does not know its action yet.
-struct Draft {
+pub(super) struct Draft {
     kind: Kind,
     key: ObjectKey,
     verb: EffectVerb,
@@ -77,7 +78,12 @@ struct Draft {
 }
 
 impl Draft {
-    fn known(kind: &Kind, key: &ObjectKey, verb: EffectVerb, result: ActionResult) -> Self {
+    pub(super) fn known(
+        kind: &Kind,
+        key: &ObjectKey,
+        verb: EffectVerb,
+        result: ActionResult,
+    ) -> Self {
         Self {
             kind: kind.clone(),
             key: key.clone(),
@@ -164,6 +170,9 @@ impl Planner<'_, '_> {
     }
 
     fn plan(&mut self, action: &Action) -> Result<Vec<Draft>, ActionError> {
+        if let Some(absent) = self.absent(action)? {
+            return Ok(vec![absent]);
+        }
         match action {
             Action::Apply {
                 object,
@@ -600,6 +609,11 @@ impl Planner<'_, '_> {
                 return Err(Denied::NotChildren(kind).into());
             }
             self.check(Verb::Apply, &kind, &key, &None)?;
+            if self.context.permissions.is_absent(&kind) {
+                let absent = absent(&kind, &key, EffectVerb::Apply);
+                steps.push(absent.of_member(Member::Wanted));
+                continue;
+            }
             let mut object = decode(text)?;
             self.settle(&mut object, Use::Apply, &kind, &key)?;
             self.warn_of_status(&object, &kind);

@@ -19,6 +19,7 @@ use crate::plan::children;
 use crate::plan::execution::{Executed, Execution, MAX_WINDOW, PendingWrite};
 use crate::plan::write::{Author, Operation, WriteAnswer};
 
+mod absent;
 mod order;
 mod pairs;
 mod stages;
@@ -53,6 +54,7 @@ fn manifest() -> Manifest {
         }],
         limits: Limits::default(),
         config_schema: None,
+        optional: BTreeSet::new(),
     }
 }
 

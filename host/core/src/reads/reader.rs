@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::error::{MAX_CONDITIONS, MAX_READ_BYTES, MAX_READS, MAX_VALUES, ReadError};
 use super::read::{Filter, Read, candidates, matching};
-use crate::access::scope::{KindScope, Scope, ScopePart};
+use crate::access::scope::{AbsentKind, KindScope, Scope, ScopePart};
 use crate::cache::Cache;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::model::key::{KeyRef, Kind, ObjectKey};
@@ -184,6 +184,10 @@ impl Reader {
     /// One object as the plugin sees it. `None` if it does not exist.
     pub fn get(&mut self, kind: &Kind, key: &ObjectKey) -> Result<Option<&str>, ReadError> {
         let scope = self.scope.clone();
+        if let Some(absent) = scope.absent.get(kind) {
+            self.find_nothing(kind, absent, Some(&key.namespace), None)?;
+            return Ok(None);
+        }
         let part = scope_of(&scope, kind).and_then(|scope| {
             let part = scope.part_of(&key.namespace);
             part.ok_or_else(|| other_namespace(kind, &key.namespace))
@@ -271,6 +275,10 @@ impl Reader {
         namespace: Option<&str>,
         filter: &ListFilter,
     ) -> Result<Vec<(&'a ScopePart, Filter)>, ReadError> {
+        if let Some(absent) = scope.absent.get(kind) {
+            self.find_nothing(kind, absent, namespace, Some(filter))?;
+            return Ok(Vec::new());
+        }
         let parts = scope_of(scope, kind).and_then(|scope| {
             let parts = scope.parts_of(namespace);
             match namespace {
@@ -293,6 +301,38 @@ impl Reader {
             recorded.push((part, filter));
         }
         Ok(recorded)
+    }
+
+    /// Makes a read of a kind that the cluster does not serve. It fails if it would fail otherwise.
+    fn find_nothing(
+        &mut self,
+        kind: &Kind,
+        absent: &AbsentKind,
+        namespace: Option<&str>,
+        filter: Option<&ListFilter>,
+    ) -> Result<(), ReadError> {
+        let is_read =
+            |namespace: &str| absent.namespaces.is_empty() || absent.namespaces.contains(namespace);
+        if let Some(namespace) = namespace.filter(|namespace| !is_read(namespace)) {
+            let denied = other_namespace(kind, namespace);
+            self.note_denied(&denied);
+            return Err(denied);
+        }
+        spend(&mut self.fuel, FUEL_PER_READ)?;
+        match filter {
+            Some(ListFilter::Labels(selector))
+                if !selector.is_within(MAX_CONDITIONS, MAX_VALUES) =>
+            {
+                Err(ReadError::Selector)
+            }
+            Some(ListFilter::Index(name, _)) if !absent.indexes.contains(name) => {
+                Err(ReadError::UnknownIndex {
+                    name: name.clone(),
+                    kind: kind.clone(),
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns an error if the list covers an unreadable object, because a list without it would be

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .manifest import VERBS, Manifest, Read, Selection
+from .manifest import VERBS, Manifest, Read, Selection, Write
 from .paths import EACH, FieldPathError, parse_path, quoted
 from .selectors import FieldSelector, compact, cut, parse_labels
 from .shapes import ShapeError, camel, record
@@ -30,6 +30,7 @@ def read_manifest(document: dict[str, Any]) -> Manifest:
     try:
         manifest: Manifest = record(Manifest)(document, "")
         _check_offered(manifest)
+        _check_optional(manifest)
         _check_subject_form(manifest)
         _check(manifest)
     except (ShapeError, FieldPathError) as error:
@@ -65,9 +66,19 @@ def _check_offered(manifest: Manifest) -> None:
 def _check_subject_form(manifest: Manifest) -> None:
     if bool(manifest.reconciles) == manifest.singleton:
         raise ManifestError('give either `reconciles` or `"singleton": true`, and not both')
-    if len(manifest.reconciles) > 1:
-        count = len(manifest.reconciles)
-        raise ManifestError(f"reconciles has {count} entries; this host offers one")
+
+
+def _check_optional(manifest: Manifest) -> None:
+    declared: list[Selection | Read | Write] = [
+        *manifest.reconciles, *manifest.reads, *manifest.writes
+    ]
+    optional = {each.kind for each in declared if each.optional}
+    for each in declared:
+        if each.kind in optional and not each.optional:
+            raise ManifestError(
+                f"{each.kind} is optional in one place of the manifest and not in another: say "
+                '`"optional": true` wherever it is reconciled, read or written, or nowhere'
+            )
 
 
 def _check(manifest: Manifest) -> None:
@@ -94,9 +105,9 @@ def _at_most(count: int, most: int, what: str) -> None:
 
 
 def _check_counts(manifest: Manifest) -> None:
-    subject = manifest.subject or Selection("v1/None")
-    reads = manifest.reads
-    selected: list[Read | Selection] = [*reads, subject]
+    reads, reconciles = manifest.reads, manifest.reconciles
+    # One that selects nothing, so that there is a longest of each.
+    selected: list[Read | Selection] = [*reads, *reconciles, Selection("v1/None")]
     terms = [len((each.field_selector or "").split(",")) for each in selected]
     labels = [len(str(parse_labels(each.labels)).encode()) for each in selected]
     verbs = max((len(write.verbs) for write in manifest.writes), default=0)
@@ -104,8 +115,11 @@ def _check_counts(manifest: Manifest) -> None:
     _at_most(verbs, len(VERBS), "verbs of a write")
     _at_most(max(terms), 16, "conditions in a field selector")
     _at_most(max(labels), 4 << 10, "bytes of a label selector")
-    _at_most(len(subject.also_enqueued_by), 100, "kinds in alsoEnqueuedBy")
-    _at_most(len(subject.namespaces), 500, "namespaces in reconciles")
+    _at_most(len(reconciles), 16, "kinds in reconciles")
+    companions = sum(len(selection.also_enqueued_by) for selection in reconciles)
+    _at_most(companions, 100, "kinds in alsoEnqueuedBy")
+    selected_namespaces = sum(len(selection.namespaces) for selection in reconciles)
+    _at_most(selected_namespaces, 500, "namespaces in reconciles")
     _at_most(len(reads), 100, "kinds in reads")
     _at_most(max(namespaces, default=0), 20, "namespaces in a read")
     _at_most(sum(namespaces), 200, "namespaces in reads")
@@ -141,13 +155,18 @@ def _check_reads(manifest: Manifest) -> None:
 
 
 def _check_subject(manifest: Manifest) -> None:
-    subject = manifest.subject
-    if subject is None:
-        return
-    _must_read(manifest, "the reconciled kind", subject.kind)
-    for companion in subject.also_enqueued_by:
-        _must_read(manifest, "the alsoEnqueuedBy kind", companion)
-    _check_field_selector(subject.kind, subject.field_selector)
+    seen = set()
+    for selection in manifest.reconciles:
+        if group_kind(selection.kind) in seen:
+            raise ManifestError(
+                f"reconciles: {selection.kind} is declared twice, or in two versions; an object "
+                "has one key, so select all objects of a kind in one entry"
+            )
+        seen.add(group_kind(selection.kind))
+        _must_read(manifest, "the reconciled kind", selection.kind)
+        for companion in selection.also_enqueued_by:
+            _must_read(manifest, "the alsoEnqueuedBy kind", companion)
+        _check_field_selector(selection.kind, selection.field_selector)
 
 
 def _check_indexes(manifest: Manifest) -> None:
@@ -259,9 +278,9 @@ class _Texts:
     def check_manifest(self, manifest: Manifest) -> None:
         short = "at most 64 printable ASCII characters"
         self._check("version", [manifest.version], short, _is_short)
-        if manifest.subject is not None:
-            self._selected("reconciles", manifest.subject)
-            for companion in manifest.subject.also_enqueued_by:
+        for selection in manifest.reconciles:
+            self._selected("reconciles", selection)
+            for companion in selection.also_enqueued_by:
                 self._kind("alsoEnqueuedBy", companion)
         for read in manifest.reads:
             self._selected("reads", read)

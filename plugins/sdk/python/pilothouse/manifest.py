@@ -29,6 +29,8 @@ class Selection:
     """Only objects in these namespaces. Empty: all of them."""
     also_enqueued_by: Sequence[str] = member(shapes.kinds, default=(), kw_only=True)
     """Kinds whose objects have the namespace and name of a reconciled object."""
+    optional: bool = member(shapes.boolean, default=False, kw_only=True)
+    """The plugin works without this kind."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class Read:
     """Only objects with these labels: a selector as kubectl writes it, or a LabelSelector."""
     field_selector: str | None = member(shapes.optional(shapes.string), default=None, kw_only=True)
     """Only objects that match this field selector, in the API server's syntax."""
+    optional: bool = member(shapes.boolean, default=False, kw_only=True)
+    """The plugin works without this kind."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,8 @@ class Write:
     """`status`, `scale`, `eviction`, `binding`, …. None: the object itself."""
     children: bool = member(shapes.boolean, default=False, kw_only=True)
     """Objects of this kind can be members of a `children` action. `keeps_children` says it."""
+    optional: bool = member(shapes.boolean, default=False, kw_only=True)
+    """The plugin works without this kind."""
 
 
 def keeps_children(kind: str) -> Write:
@@ -111,7 +117,7 @@ class Manifest:
     version: str = member(shapes.string, required=True)
     """The plugin's own version, for people."""
     reconciles: Sequence[Selection] = member(shapes.records(Selection), default=(), kw_only=True)
-    """The objects whose keys it reconciles. Empty for a singleton."""
+    """The objects whose keys it reconciles, each kind once. Empty for a singleton."""
     singleton: bool = member(shapes.boolean, default=False, kw_only=True)
     """True: its only key stands for the whole cluster."""
     reads: Sequence[Read] = member(shapes.records(Read), default=(), kw_only=True)
@@ -128,11 +134,6 @@ class Manifest:
     """The JSON Schema of its configuration."""
     sources: Sequence[Any] = member(shapes.sequence(shapes.anything), default=(), kw_only=True)
     """What its calls ask. No host offers them yet: a manifest that names one is refused."""
-
-    @property
-    def subject(self) -> Selection | None:
-        """The objects that it reconciles. None for a singleton."""
-        return self.reconciles[0] if self.reconciles else None
 
     def read_of(self, kind: str) -> Read | None:
         """How it reads a kind. None: it does not."""

@@ -42,6 +42,9 @@ pub struct Manifest {
 pub struct Selection {
     /// The kind, as `apps/v1/Deployment`.
     pub kind: String,
+    /// The plugin works without this kind.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
     /// Only objects with these labels: a selector as kubectl writes it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub labels: String,
@@ -62,6 +65,9 @@ pub struct Selection {
 pub struct Read {
     /// The kind, as `apps/v1/Deployment`.
     pub kind: String,
+    /// The plugin works without this kind.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
     /// The fields that the plugin sees. Empty: the whole object.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
@@ -92,6 +98,9 @@ pub struct Index {
 pub struct Write {
     /// The kind, as `apps/v1/Deployment`.
     pub kind: String,
+    /// The plugin works without this kind.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
     /// `status`, `scale`, `eviction`, `binding`, …. `None`: the object itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subresource: Option<String>,
@@ -257,6 +266,31 @@ impl Manifest {
         self.declare_write(kind, None, [Verb::Apply, Verb::Delete], true)
     }
 
+    /// Declares that the plugin works without this kind, of which it has declared before what it
+    /// reconciles, reads and writes. While the cluster does not serve the kind, reads of it find
+    /// nothing, and writes to it fail. When it comes or goes, every key runs again.
+    ///
+    /// # Panics
+    ///
+    /// Nothing has been declared of the kind.
+    #[must_use]
+    pub fn optional(mut self, kind: &str) -> Self {
+        let selections = self.reconciles.iter_mut();
+        let selections = selections.map(|one| (&*one.kind, &mut one.optional));
+        let reads = self.reads.iter_mut();
+        let reads = reads.map(|one| (&*one.kind, &mut one.optional));
+        let writes = self.writes.iter_mut();
+        let writes = writes.map(|one| (&*one.kind, &mut one.optional));
+        let all = selections.chain(reads).chain(writes);
+        let mut is_known = false;
+        for (_, optional) in all.filter(|(declared, _)| *declared == kind) {
+            *optional = true;
+            is_known = true;
+        }
+        assert!(is_known, "{kind} is neither reconciled, read nor written");
+        self
+    }
+
     /// Asks for other limits than the host's defaults.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
@@ -303,6 +337,7 @@ impl Manifest {
     ) -> Self {
         self.writes.push(Write {
             kind: kind.to_owned(),
+            optional: false,
             subresource: subresource.map(str::to_owned),
             verbs: verbs.into_iter().collect(),
             children,
@@ -317,6 +352,7 @@ impl Selection {
     pub fn of(kind: &str) -> Self {
         Self {
             kind: kind.to_owned(),
+            optional: false,
             labels: String::new(),
             field_selector: None,
             namespaces: Vec::new(),
@@ -363,6 +399,7 @@ impl Read {
     pub fn new<'a>(kind: &str, fields: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
             kind: kind.to_owned(),
+            optional: false,
             fields: fields.into_iter().map(str::to_owned).collect(),
             namespaces: Vec::new(),
             labels: String::new(),
@@ -421,6 +458,7 @@ mod tests {
             .indexes("node", "v1/Pod", [".spec.nodeName"])
             .keeps_children("v1/Endpoints")
             .writes_subresource("apps/v1/Deployment", "status", [Verb::Patch])
+            .optional("v1/Pod")
             .timeout(Duration::from_secs(2));
         let document: serde_json::Value =
             serde_json::from_str(&manifest.to_json()).unwrap_or_default();
@@ -431,10 +469,10 @@ mod tests {
                 "reconciles": [{
                     "kind": "v1/Service", "labels": "app=web,!canary",
                     "alsoEnqueuedBy": ["v1/Endpoints"],
-                }, {"kind": "v1/Pod"}],
+                }, {"kind": "v1/Pod", "optional": true}],
                 "reads": [
                     {"kind": "v1/Service", "fields": [".spec"]},
-                    {"kind": "v1/Pod", "fieldSelector": "spec.nodeName=a"},
+                    {"kind": "v1/Pod", "optional": true, "fieldSelector": "spec.nodeName=a"},
                 ],
                 "indexes": [{"name": "node", "kind": "v1/Pod", "paths": [".spec.nodeName"]}],
                 "writes": [

@@ -152,6 +152,45 @@ impl FakeCluster {
         self
     }
 
+    /// From now on, the cluster does not serve this kind. Its objects are there again when it does.
+    ///
+    /// # Panics
+    ///
+    /// The manifest does not say that the kind is [optional](Manifest::optional).
+    #[must_use]
+    pub fn without(self, kind: &str) -> Self {
+        self.serves(kind, false)
+    }
+
+    /// From now on, the cluster serves this kind, which it has been [without](Self::without).
+    ///
+    /// # Panics
+    ///
+    /// The manifest does not say that the kind is [optional](Manifest::optional).
+    #[must_use]
+    pub fn serving(self, kind: &str) -> Self {
+        self.serves(kind, true)
+    }
+
+    fn serves(mut self, kind: &str, is_served: bool) -> Self {
+        let kind = convert::kind(kind);
+        let is_optional = self.guest.is_optional(&kind);
+        assert!(
+            is_optional,
+            "the manifest does not say that {kind} is optional"
+        );
+        self.seen.take();
+        let caches = self.caches.get_mut();
+        let mut absent = caches.absent().clone();
+        if is_served {
+            absent.remove(&kind);
+        } else {
+            absent.insert(kind);
+        }
+        caches.serve_all_but(absent, &self.guest, self.now);
+        self
+    }
+
     /// Sets the time, since the Unix epoch.
     #[must_use]
     pub fn at(mut self, now: Duration) -> Self {
@@ -379,10 +418,11 @@ impl FakeCluster {
     /// Runs the keys that the host would run now, and those that their writes wake, until none is
     /// due. Returns them in the order in which they ran.
     ///
-    /// At first these are the keys of all objects that the plugin reconciles. After that they are the keys for
-    /// which something that they have read has changed, whether another reconcile, [`with`] or
-    /// [`delete`] has changed it, and those whose time has come ([`at`]): after a failure or a
-    /// requeue. So a test sees whether a change wakes the keys that it should wake, and no others.
+    /// At first these are the keys of all objects that the plugin reconciles. After that they are
+    /// the keys for which something that they have read has changed, whether another reconcile,
+    /// [`with`] or [`delete`] has changed it, and those whose time has come ([`at`]): after a
+    /// failure or a requeue. So a test sees whether a change wakes the keys that it should wake,
+    /// and no others.
     ///
     /// The host counts the attempts of these reconciles and remembers their results. It does not
     /// know of those of [`turn`](Self::turn), nor of what [`attempt`](Self::attempt) and

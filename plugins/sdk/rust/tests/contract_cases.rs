@@ -176,6 +176,7 @@ fn manifest(value: &Value) -> Manifest {
 fn selection(value: &Value) -> Selection {
     Selection {
         kind: text(&value["kind"]),
+        optional: value["optional"] == true,
         labels: labels(&value["labels"]),
         field_selector: optional(&value["fieldSelector"]),
         namespaces: texts(&value["namespaces"]),
@@ -186,6 +187,7 @@ fn selection(value: &Value) -> Selection {
 fn read(value: &Value) -> Read {
     Read {
         kind: text(&value["kind"]),
+        optional: value["optional"] == true,
         fields: texts(&value["fields"]),
         namespaces: texts(&value["namespaces"]),
         labels: labels(&value["labels"]),
@@ -204,6 +206,7 @@ fn index(value: &Value) -> Index {
 fn write(value: &Value) -> Write {
     Write {
         kind: text(&value["kind"]),
+        optional: value["optional"] == true,
         subresource: optional(&value["subresource"]),
         verbs: list(&value["verbs"]).iter().map(verb).collect(),
         children: value["children"] == true,

@@ -28,6 +28,7 @@ fn manifest(reads: Vec<ReadDeclaration>, writes: Vec<WriteDeclaration>) -> Manif
         writes,
         limits: Limits::default(),
         config_schema: None,
+        optional: BTreeSet::new(),
     }
 }
 

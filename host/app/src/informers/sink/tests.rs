@@ -51,6 +51,7 @@ fn join(shared: &Shared, name: &str, fields: &[&str]) -> PluginId {
         writes: vec![],
         limits: Limits::default(),
         config_schema: None,
+        optional: [].into(),
     };
     let plugin = Arc::new(Reads(manifest));
     shared.join(plugin, &ControllerSettings::default()).unwrap()

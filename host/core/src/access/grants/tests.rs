@@ -45,6 +45,7 @@ fn manifest() -> Manifest {
         }],
         limits: Limits::default(),
         config_schema: None,
+        optional: BTreeSet::new(),
     }
 }
 
@@ -100,6 +101,32 @@ fn without_a_grant_there_are_reads_of_the_own_kind_and_nothing_that_rests_on_oth
     assert!(selection.companions.is_empty());
     assert_eq!(limited.validate(), Ok(()));
     assert!(!allows(&Grants::default(), Verb::Apply, "a", "b"));
+}
+
+#[test]
+fn an_absent_kind_is_neither_read_nor_written_and_what_is_granted_of_it_is_known() {
+    let grants = Grants {
+        absent: [kind("Endpoints")].into(),
+        ..Grants::as_requested()
+    };
+    let limited = grants.limit(&manifest());
+    assert_eq!(kinds(&limited), ["Service", "Pod", "Node"]);
+    assert!(
+        limited
+            .writes
+            .iter()
+            .all(|write| write.kind != kind("Endpoints"))
+    );
+    let reads = grants.reads(&manifest());
+    assert!(reads.iter().all(|(read, _)| *read != kind("Endpoints")));
+    let absent = grants.absent_reads(&manifest());
+    let absent: Vec<&Kind> = absent.iter().map(|read| &read.kind).collect();
+    assert_eq!(absent, [&kind("Endpoints")]);
+    let ungranted = Grants {
+        what: Granted::OwnKind,
+        ..grants
+    };
+    assert!(ungranted.absent_reads(&manifest()).is_empty());
 }
 
 #[test]

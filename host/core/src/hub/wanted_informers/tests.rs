@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::model::manifest::{IndexDeclaration, Limits, Selection, WriteDeclaration};
 use crate::model::selector::LabelSelector;
@@ -13,6 +15,7 @@ fn manifest(kind: &Kind, fields: &[&str]) -> Manifest {
         writes: vec![],
         limits: Limits::default(),
         config_schema: None,
+        optional: BTreeSet::new(),
     }
 }
 

@@ -53,10 +53,24 @@ pub fn version(name: &str, version: &str) -> TestVersion {
         }],
         limits: Limits::default(),
         config_schema: Some("{}".into()),
+        optional: BTreeSet::new(),
     };
     TestVersion {
         digest: version.into(),
         manifest: manifest.into(),
+    }
+}
+
+/// The same if these kinds are optional.
+pub fn with_optional(name: &str, of_version: &str, optional: &[Kind]) -> TestVersion {
+    let version = version(name, of_version);
+    let manifest = Manifest {
+        optional: optional.iter().cloned().collect(),
+        ..Manifest::clone(&version.manifest)
+    };
+    TestVersion {
+        manifest: manifest.into(),
+        ..version
     }
 }
 
@@ -168,6 +182,8 @@ pub struct World {
     pub not_accepted: BTreeSet<String>,
     pub review_fails: bool,
     pub is_forbidden: bool,
+    /// The optional kinds that the cluster does not serve.
+    pub absent: BTreeSet<Kind>,
     pub has_room: bool,
     pub has_kinds: bool,
     pub refuses: Option<JoinError>,
@@ -209,6 +225,7 @@ impl Default for World {
             not_accepted: BTreeSet::new(),
             review_fails: false,
             is_forbidden: false,
+            absent: BTreeSet::new(),
             has_room: true,
             has_kinds: true,
             refuses: None,
@@ -331,6 +348,7 @@ impl World {
         if settings.own_kind {
             grants = Grants::default();
         }
+        grants.absent.clone_from(&self.absent);
         let identity = settings.identity.clone();
         let is_forbidden = self.is_forbidden && identity.is_some();
         if is_forbidden {
@@ -352,7 +370,7 @@ impl World {
         self.passed.is_forbidden = is_forbidden && !fails;
         self.passed.terms = (!fails).then(|| terms.clone());
         LifecycleAnswer::Access {
-            has_identity: identity.is_some(),
+            may_change: identity.is_some() || !asked.version.manifest.optional.is_empty(),
             terms: if fails {
                 Err("no answer".into())
             } else {

@@ -5,6 +5,7 @@
 //! be added to the contract without breaking the plugins that do not know them.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::de::IgnoredAny;
@@ -87,6 +88,8 @@ struct Reconciled {
     namespaces: Vec<String>,
     #[serde(default, deserialize_with = "kinds")]
     also_enqueued_by: Vec<Kind>,
+    #[serde(default)]
+    optional: bool,
 }
 
 #[derive(Deserialize)]
@@ -102,6 +105,8 @@ struct Reads {
     labels: LabelSelector,
     #[serde(default)]
     field_selector: Option<String>,
+    #[serde(default)]
+    optional: bool,
 }
 
 #[derive(Deserialize)]
@@ -123,6 +128,8 @@ struct Writes {
     verbs: Vec<Verb>,
     #[serde(default)]
     children: bool,
+    #[serde(default)]
+    optional: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -140,6 +147,7 @@ impl Document<'_> {
             return Err(ManifestError::Sources);
         }
         Ok(Manifest {
+            optional: self.optional()?,
             reconciles: reconciles(self.reconciles, self.singleton)?,
             name: self.name,
             version: self.version,
@@ -149,6 +157,23 @@ impl Document<'_> {
             limits: self.limits.into(),
             config_schema: self.config_schema.map(|schema| schema.get().to_owned()),
         })
+    }
+}
+
+impl Document<'_> {
+    /// The kinds that are said to be optional, which must be so in all places.
+    fn optional(&self) -> Result<BTreeSet<Kind>, ManifestError> {
+        let reconciles = self.reconciles.iter();
+        let reconciles = reconciles.map(|it| (&it.kind, it.optional));
+        let reads = self.reads.iter().map(|it| (&it.kind, it.optional));
+        let writes = self.writes.iter().map(|it| (&it.kind, it.optional));
+        let all = reconciles.chain(reads).chain(writes);
+        let (optional, others): (Vec<_>, Vec<_>) = all.partition(|(_, is_optional)| *is_optional);
+        let optional: BTreeSet<Kind> = optional.into_iter().map(|(kind, _)| kind.clone()).collect();
+        match others.iter().find(|(kind, _)| optional.contains(*kind)) {
+            Some((kind, _)) => Err(ManifestError::OptionalInPart((*kind).clone())),
+            None => Ok(optional),
+        }
     }
 }
 
@@ -357,6 +382,28 @@ mod tests {
             let error = error(&WHOLE.replacen(from, to, 1));
             assert!(error.contains(wanted), "{error}");
         }
+    }
+
+    #[test]
+    fn a_kind_is_optional_wherever_it_stands_or_nowhere() {
+        let once = WHOLE.replacen(
+            "{\"kind\": \"v1/Endpoints\"}",
+            "{\"kind\": \"v1/Endpoints\", \"optional\": true}",
+            1,
+        );
+        let text = error(&once);
+        assert!(
+            text.starts_with("v1/Endpoints is optional in one place"),
+            "{text}"
+        );
+        let everywhere = once.replacen(
+            "\"children\": true",
+            "\"children\": true, \"optional\": true",
+            1,
+        );
+        let optional = parse(&everywhere).unwrap().optional;
+        assert_eq!(optional, [Kind::new("", "v1", "Endpoints")].into());
+        assert!(parse(WHOLE).unwrap().optional.is_empty());
     }
 
     #[test]

@@ -256,6 +256,7 @@ mod tests {
             }],
             limits: Limits::default(),
             config_schema: None,
+            optional: BTreeSet::new(),
         }
     }
 

@@ -75,14 +75,20 @@ class FakeCluster:
     effect. Grants below the manifest, fuel, memory and time limits, and the total size of an
     outcome or of all memos are not looked at. Writes of a stage are done one after the other;
     pauses after frequent requeues, loops of a key's own writes, resyncs and quarantine do not
-    happen. Secret values are always there. A strange name or label that Kubernetes would refuse is
-    taken.
+    happen. Secret values are always there, and so are optional kinds. A strange name or label that
+    Kubernetes would refuse is taken. A controller of several kinds is refused: give it one of its
+    kinds at a time.
     """
 
     def __init__(self, controller: Controller, *objects: Object) -> None:
         """A cluster with these objects, at 1970-01-01, with the configuration `{}`."""
         if not isinstance(controller, Controller):
             raise TypeError(f"{controller!r} is not decorated with @controller")
+        if len(controller.manifest.reconciles) > 1:
+            raise ValueError(
+                "the fake cluster runs the keys of one kind; test a controller of several kinds "
+                "with a manifest for each of them"
+            )
         self._controller = controller
         self._server = Server()
         self._views = Views(controller.manifest, self._server)

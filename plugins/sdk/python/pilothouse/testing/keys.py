@@ -18,7 +18,7 @@ class Keys:
     def __init__(self, manifest: Manifest, views: Views) -> None:
         self._manifest = manifest
         self._views = views
-        self._subject = manifest.subject
+        self._subject = next(iter(manifest.reconciles), None)
         self._choice = Choice(self._subject) if self._subject else None
 
     def ref(self, key: Key) -> ObjectRef | None:

@@ -221,7 +221,8 @@ class Planner:
                 return ref
 
     def _digest(self, *parts: str) -> str:
-        subject, hasher = self._manifest.subject, hashlib.sha256()
+        hasher = hashlib.sha256()
+        subject = next(iter(self._manifest.reconciles), None)
         kind = ""
         if subject:
             api_version, _, name = subject.kind.rpartition("/")

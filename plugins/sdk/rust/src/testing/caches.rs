@@ -52,6 +52,22 @@ impl Caches {
         self.hub.configure(self.plugin, &self.settings, now);
     }
 
+    /// From now on, these optional kinds are not served.
+    pub fn serve_all_but(&mut self, absent: BTreeSet<Kind>, guest: &Arc<Guest>, now: Duration) {
+        self.settings.grants.absent = absent;
+        let replaced = self
+            .hub
+            .replace(self.plugin, guest.clone(), &self.settings, now);
+        replaced.expect("nothing keeps the only plugin of a hub from being replaced");
+        let reads = guest.manifest().reads.iter();
+        self.unlisted = reads.map(|read| read.kind.clone()).collect();
+    }
+
+    /// The optional kinds that are not served.
+    pub fn absent(&self) -> &BTreeSet<Kind> {
+        &self.settings.grants.absent
+    }
+
     /// Objects of this kind were stored without a write. `is_older`: perhaps older ones than those
     /// that have been listed before.
     pub fn doubt(&mut self, kind: Kind, is_older: bool) {

@@ -75,6 +75,10 @@ impl Guest {
         }
     }
 
+    pub fn is_optional(&self, kind: &host::Kind) -> bool {
+        self.manifest.optional.contains(kind)
+    }
+
     /// The key of an object.
     ///
     /// # Panics
