@@ -66,18 +66,17 @@ impl FromStr for Kind {
     type Err = KindError;
 
     fn from_str(text: &str) -> Result<Self, KindError> {
-        let parts: Vec<&str> = text.split('/').collect();
-        match *parts {
-            [version, kind] if !version.is_empty() && !kind.is_empty() => {
-                Ok(Self::new("", version, kind))
-            }
-            [group, version, kind]
-                if !group.is_empty() && !version.is_empty() && !kind.is_empty() =>
-            {
-                Ok(Self::new(group, version, kind))
-            }
-            _ => Err(KindError(cut(text, 80))),
-        }
+        let parts = text.rsplit_once('/').and_then(|(api_version, kind)| {
+            let (group, version) = match api_version.split_once('/') {
+                Some((group, version)) if !group.is_empty() => (group, version),
+                Some(_) => return None,
+                None => ("", api_version),
+            };
+            let is_part = |part: &str| !part.is_empty() && !part.contains('/');
+            (is_part(version) && is_part(kind)).then_some((group, version, kind))
+        });
+        let (group, version, kind) = parts.ok_or_else(|| KindError(cut(text, 80)))?;
+        Ok(Self::new(group, version, kind))
     }
 }
 
