@@ -1,5 +1,6 @@
-//! Every guest under `tests/guests` is built, and a test uses it.
+//! Every guest under `tests/guests` and `tests/guests-python` is built, and a test uses it.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -36,24 +37,26 @@ fn every_guest_is_built_and_used_by_a_test() -> Result<()> {
         }
     }
     let makefile = fs::read_to_string(tests.join("../Makefile"))?;
-    let list = makefile
-        .lines()
-        .find(|line| line.starts_with("test_guests :="));
-    let built: Vec<&str> = list.context("test_guests")?.split_whitespace().collect();
-    for manifest in files(&tests.join("guests"), "toml")? {
-        let name = manifest
-            .parent()
-            .and_then(Path::file_name)
-            .context("a name")?;
-        let name = name.to_str().context("a name in UTF-8")?;
-        assert!(
-            built.contains(&name),
-            "{name} is not among the Makefile's test_guests"
-        );
-        assert!(
-            sources.contains(&format!("\"{name}\"")),
-            "no test uses {name}"
-        );
+    for (directory, extension, variable) in [
+        ("guests", "toml", "test_guests"),
+        ("guests-python", "py", "python_guests"),
+    ] {
+        let mut lines = makefile.lines();
+        let list = lines.find(|line| line.starts_with(&format!("{variable} :=")));
+        let list = list.context(variable)?.split_whitespace();
+        let built: Vec<_> = list.map(|built| Path::new(built).file_name()).collect();
+        for file in files(&tests.join(directory), extension)? {
+            let name = file.parent().and_then(Path::file_name);
+            let text = name.and_then(OsStr::to_str).context("a name in UTF-8")?;
+            assert!(
+                built.contains(&name),
+                "{text} is not among the Makefile's {variable}"
+            );
+            assert!(
+                sources.contains(&format!("\"{text}\"")),
+                "no test uses {text}"
+            );
+        }
     }
     Ok(())
 }
