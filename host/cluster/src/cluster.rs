@@ -111,9 +111,9 @@ impl ApiCluster {
         self.fetcher.get(kind, key).await
     }
 
-    /// Lists objects as the server has them now (a quorum read), past every cache, and hands each to
-    /// `examine` as JSON: whole, or without anything but its metadata. An error of `examine` ends
-    /// it.
+    /// Lists objects as the server has them now (a quorum read), past every cache, and hands each
+    /// to `examine` as JSON: whole, or without anything but its metadata. An error of `examine`
+    /// ends it.
     pub async fn list(
         &self,
         objects: &InformerKey,

@@ -28,7 +28,8 @@ pub struct Request {
 /// # Contract
 /// - After an error (a [`RunError`] other than a terminal failure) the key runs again with
 ///   back-off. After a terminal failure it does not run again until something that it read changes.
-///   What follows an outcome is [`FollowUp::next`](crate::FollowUp), unless one of its writes fails.
+///   What follows an outcome is [`FollowUp::next`](crate::FollowUp), unless one of its writes
+///   fails.
 /// - The call is CPU-bound and may take long. It is made on a worker thread, for different keys at
 ///   the same time.
 /// - Reads go through `reader`, which records them.

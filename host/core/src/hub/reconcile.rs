@@ -1,8 +1,9 @@
 //! One reconcile of one key, from the moment the key is handed out until it is given back.
 //!
 //! Each stage is a type of its own, and the next step consumes it: a [`Reconcile`] is run, what has
-//! [`Ran`] is registered, the server confirms what it rests on ([`Confirming`]), its writes are sent
-//! ([`Writing`]), and what is [`Finished`] gives the key back. So no step is forgotten, done twice or done too early.
+//! [`Ran`] is registered, the server confirms what it rests on ([`Confirming`]), its writes are
+//! sent ([`Writing`]), and what is [`Finished`] gives the key back. So no step is forgotten, done
+//! twice or done too early.
 
 mod confirming;
 pub mod error;

@@ -355,8 +355,8 @@ impl Reader {
         })
     }
 
-    /// Reads an object for the host's own decisions, as if the plugin had read it. `None`: no object
-    /// can have this key.
+    /// Reads an object for the host's own decisions, as if the plugin had read it. `None`: no
+    /// object can have this key.
     pub(crate) fn locate(
         &mut self,
         kind: &Kind,

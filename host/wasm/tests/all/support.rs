@@ -104,8 +104,8 @@ impl Guest {
     /// - 2048: the answer of `reconcile`; all zero is an outcome without actions. Its stages are at
     ///   2056, `next` at 2072
     ///
-    /// The request is at `$request`: the kind of its key at 4, the name at 20, the object at 28, the
-    /// configuration at 64.
+    /// The request is at `$request`: the kind of its key at 4, the name at 20, the object at 28,
+    /// the configuration at 64.
     ///
     /// - 3072: the answers of imports
     pub fn module(&self) -> Vec<u8> {

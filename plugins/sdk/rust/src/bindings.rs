@@ -1064,8 +1064,8 @@ pub mod pilothouse {
                 }
             }
             /// Delete all objects of a kind in a namespace, as they are on the server: also those that the
-            /// snapshot does not show. The verb to ask for is `deletecollection`, which a grant of all that is
-            /// requested does not include. No precondition holds. In the order of actions it counts as an
+            /// snapshot does not show. The verb to ask for is `deletecollection`, which a grant of all that
+            /// is requested does not include. No precondition holds. In the order of actions it counts as an
             /// object of its own: what must come before it, or after it, belongs in another stage.
             #[derive(Clone, Eq, PartialEq)]
             pub struct DeleteAll {

@@ -82,9 +82,10 @@ impl Outcome {
         self
     }
 
-    /// Writes only if the API server itself, past every cache, has this object as the snapshot shows
-    /// it: the same object (or still none), and being deleted only if the snapshot shows that. If
-    /// not, nothing is done, and the key runs again on what the server has: that is no failure.
+    /// Writes only if the API server itself, past every cache, has this object as the snapshot
+    /// shows it: the same object (or still none), and being deleted only if the snapshot shows
+    /// that. If not, nothing is done, and the key runs again on what the server has: that is no
+    /// failure.
     #[must_use]
     pub fn confirm(mut self, object: &ObjectRef) -> Self {
         self.confirm.push(Question::Object(object.clone()));

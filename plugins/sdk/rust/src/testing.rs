@@ -138,10 +138,10 @@ impl FakeCluster {
         self
     }
 
-    /// Adds a whole object as [`with`](Self::with) does, that is on the server but that no watch has
-    /// brought yet: reconciles do not see it. What an outcome has
-    /// [confirmed](Outcome::confirm) is asked of the server, which has it. The next change of the
-    /// kind by [`with`](Self::with) brings it.
+    /// Adds a whole object as [`with`](Self::with) does, that is on the server but that no watch
+    /// has brought yet: reconciles do not see it. What an outcome has [confirmed](Outcome::confirm)
+    /// is asked of the server, which has it. The next change of the kind by [`with`](Self::with)
+    /// brings it.
     ///
     /// # Panics
     ///
@@ -606,8 +606,8 @@ impl FakeCluster {
         }
     }
 
-    /// Answers what an outcome wants to have confirmed. If the server contradicts what the reconcile
-    /// has seen, brings the caches up to date.
+    /// Answers what an outcome wants to have confirmed. If the server contradicts what the
+    /// reconcile has seen, brings the caches up to date.
     fn confirm(
         &mut self,
         confirming: host::Confirming,

@@ -1,5 +1,5 @@
-//! For each ConfigMap and each Service labelled `kinds`: keeps a ServiceAccount, as a child, that is
-//! named after the kind and the object. A ConfigMap or Service labelled `kinds=fail` fails.
+//! For each ConfigMap and each Service labelled `kinds`: keeps a ServiceAccount, as a child, that
+//! is named after the kind and the object. A ConfigMap or Service labelled `kinds=fail` fails.
 
 use pilothouse_sdk::{Children, Controller, Failure, Host, Manifest, Outcome, Request, Selection};
 use serde_json::{Value, json};
