@@ -141,8 +141,10 @@ impl Discovery {
         }
         let asked = *self.asked.lock().await;
         let is_fresh = asked.is_some_and(|asked| asked.elapsed() < ABSENT_FOR);
-        let catalog = match known.filter(|known| is_fresh && !known.has_forgotten(kind)) {
-            Some(catalog) => catalog,
+        let catalog = match known.filter(|known| !known.has_forgotten(kind)) {
+            Some(catalog) if is_fresh => catalog,
+            // While the server does not answer, nothing comes.
+            Some(catalog) => self.refresh().await.unwrap_or(catalog),
             None => self.refresh().await?,
         };
         if find(&catalog)?.is_some() {

@@ -196,6 +196,7 @@ fn with_bar() -> ScriptedAnswer {
 
 #[tokio::test(start_paused = true)]
 async fn whether_a_kind_is_served_is_asked_now_and_then_and_a_kind_goes_slowly() {
+    let refused = || ScriptedAnswer::Refused;
     let answers = [
         core(),
         groups(),
@@ -207,6 +208,8 @@ async fn whether_a_kind_is_served_is_asked_now_and_then_and_a_kind_goes_slowly()
         groups(),
         core(),
         groups(),
+        refused(),
+        refused(),
     ];
     let scenario = Scenario::new(answers);
     let discovery = Discovery::new(scenario.client());
@@ -239,6 +242,8 @@ async fn whether_a_kind_is_served_is_asked_now_and_then_and_a_kind_goes_slowly()
     assert!(serves().await);
     tokio::time::advance(ABSENT_FOR).await;
     assert!(!serves().await && !serves().await);
+    tokio::time::advance(ABSENT_FOR).await;
+    assert!(!serves().await, "what was known is still true");
 }
 
 #[tokio::test(start_paused = true)]
