@@ -30,6 +30,7 @@ use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
 use crate::model::object::Schema;
 use crate::model::subject_key::SubjectKey;
+use crate::plan::confirm::Confirmed;
 use crate::queue::{LOW, NORMAL, Time};
 
 mod answers;
@@ -599,6 +600,16 @@ impl Hub {
     /// Compares the API server's answers with what a reconcile has seen.
     pub fn confirmed(&self, confirming: Confirming, answers: ConfirmAnswers) -> ConfirmEnd {
         confirming.answered(answers, &self.snapshot)
+    }
+
+    /// Compares the API server's answers with what a [rehearsal](Rehearsal::confirmed) has seen.
+    /// `None`: they agree. Else the objects to be fetched.
+    pub fn contradicted(
+        &self,
+        confirmed: &Confirmed,
+        answers: ConfirmAnswers,
+    ) -> Result<Option<Vec<Question>>, ReconcileError> {
+        reconcile::contradicted(confirmed, answers, &self.snapshot)
     }
 
     /// A reconcile of this key on the present caches. `None` if there is no such plugin.

@@ -61,7 +61,7 @@ pub use queue::backoff::Backoff;
 pub use queue::{LOW, NORMAL, Priority, Time, WorkQueue};
 
 // From actions to writes.
-pub use plan::confirm::{ConfirmedList, ConfirmedObject, ObjectIdentity};
+pub use plan::confirm::{Confirmed, ConfirmedList, ConfirmedObject, ObjectIdentity};
 pub use plan::execution::{Executed, Execution, MAX_WINDOW, PendingWrite, UnderWay};
 pub use plan::unchanged::Applied;
 pub use plan::write::{Author, FIELD_MANAGER_PREFIX, Operation, Write, WriteAnswer};

@@ -30,6 +30,7 @@ use crate::queue::{Priority, Time};
 use crate::reads::error::ReadError;
 use crate::reads::read::Read;
 use crate::reads::reader::Reader;
+pub(in crate::hub) use confirming::contradicted;
 pub use confirming::{ConfirmAnswers, ConfirmEnd, Confirming, Decision};
 pub use error::ReconcileError;
 pub use writing::{Conclusion, Finished, Sending, Writing};

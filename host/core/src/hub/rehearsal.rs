@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::reconcile::PluginVersion;
 use crate::hub::plugin::Request;
 use crate::model::outcome::Outcome;
+use crate::plan::confirm::Confirmed;
 use crate::plan::execution::Execution;
 use crate::plan::{Halt, PlanError};
 use crate::reads::reader::Reader;
@@ -36,6 +37,13 @@ impl Rehearsal {
     /// Whether the snapshot shows no subject with this key.
     pub fn is_gone(&self) -> bool {
         self.reader.is_subject_gone()
+    }
+
+    /// What the API server must confirm before this outcome is carried out.
+    pub fn confirmed(&self, outcome: &Outcome) -> Result<Confirmed, PlanError> {
+        let mut reader = self.reader.clone();
+        let plan = self.version.plan(&self.request.key, outcome, &mut reader);
+        plan.map(|mut plan| plan.take_confirmed())
     }
 
     /// Plans this outcome, decided on what has been read, and begins to carry it out. An

@@ -374,6 +374,9 @@ impl FakeCluster {
     ///   defaults are filled in. Schemas, quotas and admission are not checked.
     /// - Events are not kept.
     ///
+    /// If the server contradicts what the outcome wants to have [confirmed](Outcome::confirm),
+    /// nothing is done, and nothing is returned. The next reconcile sees what the server has.
+    ///
     /// # Panics
     ///
     /// [`reconcile`](Self::reconcile) would refuse the outcome, or the outcome has a strategic
@@ -396,7 +399,12 @@ impl FakeCluster {
         let seen = self.seen.take().filter(|seen| seen.request.key == key);
         let rehearsal = seen.unwrap_or_else(|| self.rehearse(&key));
         let is_gone = rehearsal.is_gone();
-        let execution = rehearsal.execution(&convert::outcome(outcome));
+        let planned = convert::outcome(outcome);
+        let confirmed = rehearsal.confirmed(&planned);
+        if confirmed.is_ok_and(|confirmed| !self.is_confirmed(&confirmed)) {
+            return Vec::new();
+        }
+        let execution = rehearsal.execution(&planned);
         let execution =
             execution.unwrap_or_else(|reason| panic!("the host refuses the outcome: {reason}"));
         let executed = self.perform(execution);
@@ -623,6 +631,22 @@ impl FakeCluster {
                 ControlFlow::Break(finished)
             }
         }
+    }
+
+    /// Whether the server has what an outcome wants to have confirmed as it was shown. If not, the
+    /// next reconcile sees what the server has.
+    fn is_confirmed(&mut self, confirmed: &host::Confirmed) -> bool {
+        let answers = self.confirm_answers(&confirmed.objects, &confirmed.lists);
+        let caches = self.caches.get_mut();
+        let contradicted = caches.hub.contradicted(confirmed, answers);
+        let contradicted = contradicted.unwrap_or_else(|reason| panic!("{reason}"));
+        let Some(questions) = contradicted else {
+            return true;
+        };
+        for host::Question { kind, key, .. } in &questions {
+            caches.watch(&self.server, kind, key, self.now);
+        }
+        false
     }
 
     fn confirm_answers(

@@ -74,3 +74,17 @@ fn what_the_server_contradicts_is_not_done_and_the_key_runs_again() {
     let claim = ObjectRef::new(CLAIM, "default", "a");
     assert!(cluster.object(&claim).is_some());
 }
+
+#[test]
+fn a_turn_does_nothing_that_the_server_contradicts_either() -> Result<(), Failure> {
+    let cluster = FakeCluster::new(Tidy::manifest()).with(claim());
+    cluster.reconcile::<Tidy>("default", "a")?;
+    let mut cluster = cluster.with_unseen(pod("a"));
+    let wanted = cluster.turn::<Tidy>("default", "a")?;
+    assert_eq!(wanted.actions().count(), 1);
+    let claim = ObjectRef::new(CLAIM, "default", "a");
+    assert!(cluster.object(&claim).is_some());
+    let wanted = cluster.turn::<Tidy>("default", "a")?;
+    assert_eq!(wanted.actions().count(), 0, "it sees the pod now");
+    Ok(())
+}

@@ -1,7 +1,7 @@
 //! A reconcile whose reads are registered, and whose writes wait for the API server to confirm what
 //! they rest on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Finished, ReconcileError, Writing};
 use crate::cache::snapshot::{InformerId, Snapshot};
@@ -68,26 +68,39 @@ impl Confirming {
         snapshot: &Snapshot,
     ) -> ConfirmEnd {
         let Self { writing, confirmed } = self;
-        let differing = match differing(&confirmed, answers, snapshot) {
+        let questions = match contradicted(&confirmed, answers, snapshot) {
             Err(error) => return ConfirmEnd::Finished(Finished::failed(writing.held, error)),
-            Ok(differing) if differing.is_empty() => return ConfirmEnd::Writing(writing),
-            Ok(differing) => differing,
+            Ok(None) => return ConfirmEnd::Writing(writing),
+            Ok(Some(questions)) => questions,
         };
-        let is_watched = |(informer, _): &(InformerId, ObjectKey)| {
-            let informer = snapshot.informers.get(*informer);
-            informer.is_some_and(|cache| cache.users() > 0)
-        };
-        let questions = differing.into_iter().filter(is_watched).take(MAX_FETCHED);
         let fetch = Fetch {
             plugin: writing.held.plugin,
             key: writing.held.request.key.clone(),
             purpose: Purpose::Confirm,
-            questions: questions
-                .map(|(informer, key)| Question::of(snapshot, informer, key))
-                .collect(),
+            questions,
         };
         ConfirmEnd::Contradicted(fetch, Finished::contradicted(writing.held))
     }
+}
+
+/// Compares the server's answers with what was shown. `None`: they agree. Else the objects to be
+/// fetched, because they differ and a watch brings them.
+pub(in crate::hub) fn contradicted(
+    confirmed: &Confirmed,
+    answers: ConfirmAnswers,
+    snapshot: &Snapshot,
+) -> Result<Option<Vec<Question>>, ReconcileError> {
+    let differing = differing(confirmed, answers, snapshot)?;
+    if differing.is_empty() {
+        return Ok(None);
+    }
+    let is_watched = |(informer, _): &(InformerId, ObjectKey)| {
+        let informer = snapshot.informers.get(*informer);
+        informer.is_some_and(|cache| cache.users() > 0)
+    };
+    let watched = differing.into_iter().filter(is_watched).take(MAX_FETCHED);
+    let questions = watched.map(|(informer, key)| Question::of(snapshot, informer, key));
+    Ok(Some(questions.collect()))
 }
 
 /// The objects of which the server's answers differ from what the reconcile has seen.
@@ -110,7 +123,7 @@ fn differing(
         let found = answer.map_err(|failure| unconfirmed(&asked.target.to_string(), failure))?;
         let keys = asked.shown.keys().chain(found.keys());
         let differs = |key: &&ObjectKey| asked.shown.get(key) != found.get(key);
-        let keys: std::collections::BTreeSet<&ObjectKey> = keys.filter(differs).collect();
+        let keys: BTreeSet<&ObjectKey> = keys.filter(differs).collect();
         differing.extend(keys.into_iter().map(|key| (asked.informer, key.clone())));
     }
     Ok(differing)
