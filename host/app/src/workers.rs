@@ -29,7 +29,7 @@ use crate::shared::{Cause, Shared, Task};
 /// overflow in the host's own code would end the process.
 const STACK_SIZE: usize = 8 * 1024 * 1024;
 
-/// The most objects of one lookup that are fetched at the same time.
+/// The most objects of one fetch that are fetched at the same time.
 const MAX_READS: usize = 16;
 
 /// Work for the async runtime. Its key is held until the work is done.

@@ -503,8 +503,8 @@ impl Cache {
         } else {
             self.advance(&resource_version);
         }
-        // The payload is what was asked for, unless less has arrived: the list may already have
-        // been under way when the wanted payload changed.
+        // The detail is what was asked for, unless less has arrived: the list may already have
+        // been under way when the wanted detail changed.
         self.synced = Some(brought.unwrap_or(detail).min(detail));
         changes
     }

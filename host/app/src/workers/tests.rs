@@ -35,7 +35,7 @@ fn questions(count: usize) -> Vec<Question> {
 }
 
 #[test]
-fn a_lookup_that_fails_is_a_line_for_each_consequence_however_many_objects_it_is_of() {
+fn a_fetch_that_fails_is_a_line_for_each_consequence_however_many_objects_it_is_of() {
     let no_answer = || Err(ReadFailure::NoAnswer("it is down".into()));
     let refused = || Err(ReadFailure::Refused("it is closed".into()));
     let answers = [Ok(None), no_answer(), refused(), no_answer(), no_answer()];
@@ -51,7 +51,7 @@ fn a_lookup_that_fails_is_a_line_for_each_consequence_however_many_objects_it_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lookup_of_many_objects_reads_a_few_at_a_time() {
+async fn a_fetch_of_many_objects_reads_a_few_at_a_time() {
     let questions = questions(1_000);
     let server = Counting::default();
     let answers = answers(&questions, |question| server.read(&question.key)).await;

@@ -39,7 +39,7 @@ pub(super) struct Layout {
     views: Vec<(usize, Option<Projection>)>,
     indexes: Vec<(usize, Vec<FieldPath>)>,
     managers: Vec<(usize, String)>,
-    /// How many plugins need each payload.
+    /// How many plugins need each detail.
     details: [usize; 3],
 }
 
@@ -86,7 +86,7 @@ impl Layout {
         self.details.iter().sum()
     }
 
-    /// The smallest payload that serves every plugin.
+    /// The smallest detail that serves every plugin.
     fn detail(&self) -> Detail {
         let all = [Detail::Full, Detail::WithoutValues, Detail::Metadata];
         let wanted = all

@@ -114,7 +114,7 @@ pub enum ObjectError {
 }
 
 impl Schema {
-    /// Creates a schema of this payload, these views and these indexes.
+    /// Creates a schema of this detail, these views and these indexes.
     pub fn new(
         generation: u32,
         detail: Detail,

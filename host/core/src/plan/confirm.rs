@@ -125,8 +125,8 @@ impl ConfirmedList {
             cache,
             filter,
         } = listed;
-        let source = cache.informer_key();
-        let mut requirements = source.labels.requirements.clone();
+        let key = cache.informer_key();
+        let mut requirements = key.labels.requirements.clone();
         if let Filter::Labels(labels) = &filter {
             requirements.extend(labels.requirements.iter().cloned());
         }
@@ -135,12 +135,10 @@ impl ConfirmedList {
         Self {
             informer,
             target: InformerKey {
-                kind: source.kind.clone(),
-                namespace: namespace
-                    .map(Into::into)
-                    .or_else(|| source.namespace.clone()),
+                kind: key.kind.clone(),
+                namespace: namespace.map(Into::into).or_else(|| key.namespace.clone()),
                 labels: LabelSelector { requirements },
-                fields: source.fields.clone(),
+                fields: key.fields.clone(),
             },
             schema: cache.schema().clone(),
             shown: shown.collect(),
