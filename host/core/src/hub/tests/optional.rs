@@ -121,7 +121,8 @@ fn an_absent_kind_that_is_reconciled_has_no_keys_and_makes_no_singleton() {
         kind: pod(),
         ..selection()
     }];
-    let plugin = fake(manifest, Box::new(nothing));
+    let fails = |_: &Request, _: &mut Reader| Err(Failure::Retry("no".into()).into());
+    let plugin = fake(manifest, Box::new(fails));
     let id = rig.hub.join(plugin.clone(), &without(&[pod()]), rig.now);
     let id = id.unwrap();
     rig.sync(&service());
@@ -133,9 +134,12 @@ fn an_absent_kind_that_is_reconciled_has_no_keys_and_makes_no_singleton() {
         .unwrap();
     rig.sync_with(&pod(), "b");
     assert_eq!(rig.run(), ["b"]);
+    let failing = |rig: &Rig| rig.hub.status(rig.now)[0].keys.failing;
+    assert_eq!(failing(&rig), 1);
     rig.hub
         .replace(id, plugin, &without(&[pod()]), rig.now)
         .unwrap();
+    assert_eq!(failing(&rig), 0, "its keys have gone with it");
     assert_eq!(rig.run(), NONE);
     assert!(rig.hub.is_plugin_drained(id, rig.now));
 }
