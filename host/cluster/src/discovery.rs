@@ -103,7 +103,7 @@ impl Discovery {
     }
 
     /// Whether the server serves a kind, or takes it as the body of this subresource. A kind that
-    /// was served counts as served until the server has left it out for [`GONE_AFTER`]: much may be
+    /// was served counts as served until the server has left it out for 20 seconds: much may be
     /// deleted when a kind goes, and a server that starts leaves kinds out for a moment.
     pub async fn serves(
         &self,
