@@ -49,7 +49,7 @@ pub(super) fn absent(asked: &Manifest, grants: &Grants) -> BTreeMap<Kind, Absent
 }
 
 /// Adds the plugin's subscriptions (views and indexes) to the caches and returns where they are.
-/// `manifest` is the granted part of `asked`. `informer` finds or creates the informer of an informer key.
+/// `manifest` is the granted part of `asked`. `informer` finds or creates the informer of a key.
 /// `manager` is the field manager that the plugin applies as.
 pub(super) fn join(
     asked: &Manifest,
