@@ -159,7 +159,7 @@ impl Delete {
     }
 
     /// Deletes only the object with this uid, not a later one of the same name. Other changes to it
-    /// do not matter.
+    /// do not matter: without this, a delete is of the version that the snapshot shows.
     #[must_use]
     pub fn uid(mut self, uid: &str) -> Self {
         self.uid = Some(uid.to_owned());

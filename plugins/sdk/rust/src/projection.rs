@@ -78,7 +78,8 @@ pub trait Kind {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say which fields it has",
-    note = "derive `Projection` for it, or add `#[projection(whole)]` to the field of this type"
+    note = "derive `Projection` for it; of maps there is BTreeMap, because a reconcile must be pure",
+    note = "or add `#[projection(whole)]` to the field of this type, to read all of it"
 )]
 pub trait Projection {
     /// The fields, as a tree.

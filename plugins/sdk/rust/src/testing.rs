@@ -148,6 +148,8 @@ impl FakeCluster {
     /// As for [`with`](Self::with).
     #[must_use]
     pub fn with_unseen(mut self, object: Value) -> Self {
+        // What has been added before is seen.
+        self.caches.get_mut().list(&self.server, self.now);
         self.server.place(object);
         self
     }

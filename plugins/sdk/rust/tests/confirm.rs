@@ -88,3 +88,17 @@ fn a_turn_does_nothing_that_the_server_contradicts_either() -> Result<(), Failur
     assert_eq!(wanted.actions().count(), 0, "it sees the pod now");
     Ok(())
 }
+
+#[test]
+fn what_is_unseen_is_so_before_the_first_run_as_well() {
+    let cluster = FakeCluster::new(Tidy::manifest()).with(claim());
+    let mut changed = claim();
+    changed["metadata"]["labels"] = json!({"changed": "true"});
+    let cluster = cluster.with_unseen(changed);
+    let key = ObjectRef::new(CLAIM, "default", "a");
+    let host: &dyn Host = &cluster;
+    let seen = host.get::<Value>(&key).unwrap().unwrap();
+    assert!(seen["metadata"]["labels"].is_null());
+    let on_server = cluster.object(&key).unwrap();
+    assert_eq!(on_server["metadata"]["labels"]["changed"], "true");
+}
