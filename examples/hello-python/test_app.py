@@ -29,7 +29,7 @@ class Hello(unittest.TestCase):
 
     def test_a_source_that_is_gone_needs_nothing(self):
         outcome = FakeCluster(reconcile).reconcile("default", "a")
-        self.assertEqual(list(outcome.actions), [])
+        self.assertEqual(outcome.actions, [])
 
     def test_a_new_name_is_greeted_anew(self):
         cluster = FakeCluster(reconcile, source({"who": "moon"}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -175,9 +175,9 @@ class Outcome:
         return self
 
     @property
-    def actions(self) -> Iterator[Action]:
+    def actions(self) -> list[Action]:
         """The actions of all stages."""
-        return (action for stage in self.stages for action in stage.actions)
+        return [action for stage in self.stages for action in stage.actions]
 
     def to_json(self) -> dict[str, Any]:
         """The outcome as data, for comparisons."""

@@ -107,6 +107,7 @@ class Outcomes(unittest.TestCase):
         stages = [(stage.always, len(stage.actions)) for stage in outcome.stages]
         self.assertEqual(stages, [(False, 1), (True, 1), (False, 0)])
         self.assertEqual([action.verb for action in outcome.actions], ["create", "apply"])
+        self.assertEqual(Outcome().actions, [])
 
     def test_what_follows_is_what_was_asked_for_last(self):
         self.assertEqual(Outcome().to_json()["next"], "on-change")

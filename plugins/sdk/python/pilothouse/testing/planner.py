@@ -95,7 +95,7 @@ class Planner:
     def plan(self, outcome: Outcome) -> list[tuple[bool, list[Step]]]:
         """The stages, each with whether it begins `always`. Raises `Terminal` for what the host
         refuses."""
-        actions = list(outcome.actions)
+        actions = outcome.actions
         events = sum(action.verb == "event" for action in actions)
         if any(action.verb == "call" for action in actions):
             raise RunEnded("this host offers no calls")
