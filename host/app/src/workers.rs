@@ -283,8 +283,12 @@ impl WorkerContext {
         cluster: &ApiCluster,
         confirming: Confirming,
     ) -> ControlFlow<Finished, Writing> {
-        let objects = answers(confirming.objects(), |asked| {
-            cluster.read(&asked.kind, &asked.key)
+        // The answers are parsed here, and not while the hub is held.
+        let objects = answers(confirming.objects(), |asked| async move {
+            let found = cluster.read(asked.kind(), &asked.key).await?;
+            asked
+                .examine(found.as_deref())
+                .map_err(ReadFailure::Refused)
         });
         let objects = objects.await;
         let lists = answers(confirming.lists(), |asked| listed(cluster, asked)).await;

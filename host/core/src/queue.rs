@@ -347,8 +347,8 @@ impl WorkQueue {
         self.count_failure(key, now);
     }
 
-    /// From now on, this key runs no earlier than at this time, whatever adds it. Only a running
-    /// key can be told: it has not been added again for an earlier time yet.
+    /// From now on, this key runs no earlier than at this time, whatever adds it or has added it
+    /// while it ran. To be called while the key runs: a queued key keeps the time that it has.
     pub fn set_not_before(&mut self, key: &SubjectKey, at: Time) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.not_before = at;

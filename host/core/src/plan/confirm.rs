@@ -16,7 +16,7 @@ use crate::model::object::{Object, Schema};
 use crate::model::query::Confirmation;
 use crate::model::selector::LabelSelector;
 use crate::reads::read::{Filter, matching};
-use crate::reads::reader::{Listed, Reader};
+use crate::reads::reader::{Listed, Located, Reader};
 
 /// The questions of one outcome, with the snapshot's answers.
 #[derive(Debug, Default)]
@@ -49,8 +49,9 @@ impl ObjectIdentity {
 pub struct ConfirmedObject {
     /// The informer that brings it.
     pub(crate) informer: InformerId,
-    /// Its kind.
-    pub kind: Kind,
+    /// Of which objects it is one, if there is one.
+    among: InformerKey,
+    schema: Arc<Schema>,
     /// Its key.
     pub key: ObjectKey,
     /// `None`: there is none.
@@ -86,14 +87,8 @@ impl Confirmed {
             match question {
                 Confirmation::Object(kind, key) => {
                     let located = reader.locate(kind, key).map_err(refused)?;
-                    confirmed
-                        .objects
-                        .extend(located.map(|located| ConfirmedObject {
-                            informer: located.informer,
-                            kind: kind.clone(),
-                            key: key.clone(),
-                            shown: located.object.map(|object| ObjectIdentity::of(&object)),
-                        }));
+                    let object = located.map(|located| ConfirmedObject::new(located, key));
+                    confirmed.objects.extend(object);
                     objects += 1;
                 }
                 Confirmation::Objects {
@@ -115,6 +110,37 @@ impl Confirmed {
             return Err(PlanError::TooManyConfirmed(objects));
         }
         Ok(confirmed)
+    }
+}
+
+impl ConfirmedObject {
+    fn new(located: Located, key: &ObjectKey) -> Self {
+        let Located { informer, cache } = located;
+        let shown = cache.get(key.parts());
+        Self {
+            informer,
+            among: cache.informer_key().clone(),
+            schema: cache.schema().clone(),
+            key: key.clone(),
+            shown: shown.map(|object| ObjectIdentity::of(object)),
+        }
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> &Kind {
+        &self.among.kind
+    }
+
+    /// What the server has of it, as far as the informer selects it. `found`: its JSON, or `None` if
+    /// there is no such object. The error says why that cannot be told.
+    pub fn examine(&self, found: Option<&str>) -> Result<Option<ObjectIdentity>, String> {
+        let Some(json) = found else {
+            return Ok(None);
+        };
+        let object = Object::parse(self.kind(), json, &self.schema);
+        let object = object.map_err(|error| error.to_string())?;
+        let is_selected = self.among.selects(&object, json);
+        Ok(is_selected.then(|| ObjectIdentity::of(&object)))
     }
 }
 

@@ -18,8 +18,8 @@ use crate::model::selector::LabelSelector;
 pub(crate) struct Located {
     /// The informer that brings it.
     pub informer: InformerId,
-    /// `None`: there is none.
-    pub object: Option<Arc<Object>>,
+    /// Where it is, if it is there.
+    pub cache: Arc<Cache>,
 }
 
 /// Objects that the host has listed for a decision of its own.
@@ -368,7 +368,7 @@ impl Reader {
         let part = part.filter(|_| is_possible(key));
         Ok(part.map(|part| Located {
             informer: part.informer,
-            object: self.find(kind, key).cloned(),
+            cache: self.snapshot.informers[part.informer].clone(),
         }))
     }
 

@@ -536,7 +536,7 @@ impl FakeCluster {
     ) -> host::WriteAnswer {
         let labels = host::LabelSelector::parse(labels);
         let wanted = host::InformerKey {
-            namespace: (!namespace.is_empty()).then(|| namespace.into()),
+            namespace: Some(namespace.into()),
             labels: labels.expect("the host has written the selector"),
             ..host::InformerKey::all(kind.clone())
         };
@@ -657,8 +657,11 @@ impl FakeCluster {
         lists: &[host::ConfirmedList],
     ) -> host::ConfirmAnswers {
         let object = |asked: &host::ConfirmedObject| {
-            let found = self.server.get(&asked.kind, &asked.key);
-            Ok(found.map(Value::to_string))
+            let found = self.server.get(asked.kind(), &asked.key);
+            let found = found.map(Value::to_string);
+            asked
+                .examine(found.as_deref())
+                .map_err(ReadFailure::Refused)
         };
         let list = |asked: &host::ConfirmedList| {
             let objects = self.server.matching(&asked.target).into_iter();

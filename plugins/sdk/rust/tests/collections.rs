@@ -41,6 +41,29 @@ fn config_map(namespace: &str, name: &str, label: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
 }
 
+/// Deletes all objects of a kind that have no namespace.
+struct Raze;
+
+impl Controller for Raze {
+    fn manifest() -> Manifest {
+        Manifest::singleton("raze", "1.0.0")
+            .reads(CONFIG_MAP, [".data"])
+            .writes(CONFIG_MAP, [Verb::DeleteCollection])
+    }
+
+    fn reconcile(_: &Request, _: &dyn Host) -> Result<Outcome, Failure> {
+        Ok(Outcome::done().with(DeleteAll::new(CONFIG_MAP, "")))
+    }
+}
+
+#[test]
+fn without_a_namespace_nothing_that_has_one_is_deleted() {
+    let mut cluster = FakeCluster::new(Raze::manifest()).with(config_map("default", "a", "x"));
+    cluster.run_due::<Raze>();
+    let left = ObjectRef::new(CONFIG_MAP, "default", "a");
+    assert!(cluster.object(&left).is_some());
+}
+
 #[test]
 fn all_objects_that_a_selector_selects_go_and_wake_who_has_read_them() {
     let doomed = ["b", "c", "d", "e"].map(|name| config_map("default", name, "doomed"));

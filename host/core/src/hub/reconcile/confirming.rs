@@ -7,7 +7,6 @@ use super::{Finished, ReconcileError, Writing};
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::fetch::{Fetch, Purpose, Question, ReadFailure};
 use crate::model::key::ObjectKey;
-use crate::model::object::Object;
 use crate::plan::confirm::{Confirmed, ConfirmedList, ConfirmedObject, ObjectIdentity};
 
 /// Most objects that are fetched because the server's answers differ. What is beyond them the
@@ -33,8 +32,8 @@ pub struct Confirming {
 
 /// The API server's answers, in the order of the questions.
 pub struct ConfirmAnswers {
-    /// To each of [`Confirming::objects`]: its JSON, or `None` if there is no such object.
-    pub objects: Vec<Result<Option<String>, ReadFailure>>,
+    /// To each of [`Confirming::objects`]: what [`ConfirmedObject::examine`] has found.
+    pub objects: Vec<Result<Option<ObjectIdentity>, ReadFailure>>,
     /// To each of [`Confirming::lists`]: what [`ConfirmedList::examine`] has found.
     pub lists: Vec<Result<BTreeMap<ObjectKey, ObjectIdentity>, ReadFailure>>,
 }
@@ -90,7 +89,7 @@ pub(in crate::hub) fn contradicted(
     answers: ConfirmAnswers,
     snapshot: &Snapshot,
 ) -> Result<Option<Vec<Question>>, ReconcileError> {
-    let differing = differing(confirmed, answers, snapshot)?;
+    let differing = differing(confirmed, answers)?;
     if differing.is_empty() {
         return Ok(None);
     }
@@ -107,14 +106,11 @@ pub(in crate::hub) fn contradicted(
 fn differing(
     confirmed: &Confirmed,
     answers: ConfirmAnswers,
-    snapshot: &Snapshot,
 ) -> Result<Vec<(InformerId, ObjectKey)>, ReconcileError> {
     let mut differing = Vec::new();
     for (asked, answer) in confirmed.objects.iter().zip(answers.objects) {
-        let what = || format!("{} {}", asked.kind, asked.key);
+        let what = || format!("{} {}", asked.kind(), asked.key);
         let found = answer.map_err(|failure| unconfirmed(&what(), failure))?;
-        let found = identity(asked, found.as_deref(), snapshot);
-        let found = found.map_err(|reason| ReconcileError::Unconfirmed(what() + ": " + &reason))?;
         if found != asked.shown {
             differing.push((asked.informer, asked.key.clone()));
         }
@@ -127,22 +123,6 @@ fn differing(
         differing.extend(keys.into_iter().map(|key| (asked.informer, key.clone())));
     }
     Ok(differing)
-}
-
-/// What the server has of an object, as far as the informer selects it.
-fn identity(
-    asked: &ConfirmedObject,
-    found: Option<&str>,
-    snapshot: &Snapshot,
-) -> Result<Option<ObjectIdentity>, String> {
-    let Some(json) = found else {
-        return Ok(None);
-    };
-    let cache = &snapshot.informers[asked.informer];
-    let object = Object::parse(&asked.kind, json, cache.schema());
-    let object = object.map_err(|error| error.to_string())?;
-    let is_selected = cache.informer_key().selects(&object, json);
-    Ok(is_selected.then(|| ObjectIdentity::of(&object)))
 }
 
 fn unconfirmed(what: &str, failure: ReadFailure) -> ReconcileError {

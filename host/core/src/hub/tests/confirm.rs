@@ -1,5 +1,7 @@
 //! Before an outcome is written, the API server confirms what it rests on.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::model::query::Confirmation;
 
@@ -69,6 +71,10 @@ fn answers(
     let found = pods
         .iter()
         .filter_map(|json| confirming.lists()[0].examine(json).unwrap());
+    let service = service.map(|found| {
+        let asked = &confirming.objects()[0];
+        asked.examine(found.as_deref()).unwrap()
+    });
     ConfirmAnswers {
         objects: vec![service],
         lists: vec![Ok(found.collect())],
@@ -239,4 +245,49 @@ fn what_may_not_be_read_cannot_be_confirmed_and_there_is_an_end_to_it() {
         refusal(many),
         "outcome refused: 10000 questions to confirm; an outcome has at most 100"
     );
+}
+
+/// Pods by name: which of two objects it is, and whether it is being deleted.
+fn pods() -> impl Strategy<Value = BTreeMap<u8, (bool, bool)>> {
+    prop::collection::btree_map(0..4_u8, any::<(bool, bool)>(), 0..4)
+}
+
+fn pod_json((name, (is_other, is_dying)): (&u8, &(bool, bool)), content: u8) -> String {
+    let uid = if *is_other { "other" } else { "one" };
+    let dying = match is_dying {
+        true => r#","deletionTimestamp":"2020-01-01T00:00:00Z""#,
+        false => "",
+    };
+    format!(
+        r#"{{"metadata":{{"namespace":"default","name":"{name}","uid":"{uid}","resourceVersion":"{content}"{dying}}}}}"#
+    )
+}
+
+proptest! {
+    /// Whatever the snapshot shows and the server has: the writes can be sent if both have the same
+    /// objects, being deleted or not, whatever else has changed in them, and only then.
+    #[test]
+    fn nothing_is_written_unless_the_server_has_what_was_shown(shown in pods(), has in pods(), is_same: bool) {
+        let has = if is_same { shown.clone() } else { has };
+        let mut rig = Rig::with(manifest("p"), |_, reader| {
+            reader.list(&pod(), None, &ListFilter::Everything).unwrap();
+            let object = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"new"}}"#;
+            let apply = Action::Apply { object: object.into(), subresource: None, force: false };
+            let all = Confirmation::Objects { kind: pod(), namespace: None, filter: ListFilter::Everything };
+            Ok(Outcome { confirm: vec![all], ..Outcome::of(vec![apply]) })
+        });
+        let id = rig.id(&pod());
+        let schema = rig.hub.schema(id);
+        for pair in &shown {
+            let object = Object::parse(&pod(), &pod_json(pair, 50 + pair.0), &schema).unwrap();
+            rig.hub.apply(id, Delta::Upsert(object), rig.now);
+        }
+        rig.put(&service(), "a", "");
+        let confirming = rig.confirming();
+        let asked = &confirming.lists()[0];
+        let found = has.iter().filter_map(|pair| asked.examine(&pod_json(pair, 99)).unwrap());
+        let answers = ConfirmAnswers { objects: vec![], lists: vec![Ok(found.collect())] };
+        let is_written = matches!(rig.hub.confirmed(confirming, answers), ConfirmEnd::Writing(_));
+        prop_assert_eq!(is_written, shown == has);
+    }
 }
