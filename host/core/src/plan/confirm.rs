@@ -131,8 +131,8 @@ impl ConfirmedObject {
         &self.among.kind
     }
 
-    /// What the server has of it, as far as the informer selects it. `found`: its JSON, or `None` if
-    /// there is no such object. The error says why that cannot be told.
+    /// What the server has of it, as far as the informer selects it. `found`: its JSON, or `None`
+    /// if there is no such object. The error says why that cannot be told.
     pub fn examine(&self, found: Option<&str>) -> Result<Option<ObjectIdentity>, String> {
         let Some(json) = found else {
             return Ok(None);
