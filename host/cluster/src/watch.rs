@@ -40,7 +40,7 @@ use machine::{
 use pilothouse_core::cut_line;
 pub(crate) use session::Alarm;
 use session::{Initial, Listener, Pages, Requests, StateReport, UnreadableObjects, WatchStream};
-use wire::change::WatchChange;
+use wire::change::{WatchChange, WatchChangeKind};
 use wire::event::{self, WatchEvent};
 use wire::lines::LineRead;
 use wire::query::Query;
@@ -356,15 +356,17 @@ impl ListWatch {
         change: WatchChange,
         sink: &mut impl CacheSink,
     ) -> Result<(), WatchFailure> {
+        let is_deletion = matches!(change.what, WatchChangeKind::Delete);
         match self.machine.advance(&change.version, true) {
             Order::New => {
-                let schema = sink.schema();
-                let reread = self.unreadable.reread(change, &schema, &mut self.requests);
-                sink.apply(reread.await.into_delta());
-                self.note_reread();
+                self.take(change, sink).await;
                 Ok(())
             }
-            Order::Known => {
+            Order::Same if is_deletion => {
+                self.take(change, sink).await;
+                Ok(())
+            }
+            Order::Known | Order::Same => {
                 sink.stale(&change.version);
                 Ok(())
             }
@@ -381,13 +383,21 @@ impl ListWatch {
         }
     }
 
+    /// Hands a change to the sink.
+    async fn take(&mut self, change: WatchChange, sink: &mut impl CacheSink) {
+        let schema = sink.schema();
+        let reread = self.unreadable.reread(change, &schema, &mut self.requests);
+        sink.apply(reread.await.into_delta());
+        self.note_reread();
+    }
+
     fn bookmark(
         &mut self,
         version: ResourceVersion,
         sink: &mut impl CacheSink,
     ) -> Result<(), WatchFailure> {
         match self.machine.advance(&version, false) {
-            Order::New => {
+            Order::New | Order::Same => {
                 sink.apply(Delta::Bookmark(version));
                 return Ok(());
             }

@@ -331,7 +331,7 @@ impl WatchMachine {
     /// An event of this version came over the watch. Returns how it relates to the position.
     pub(crate) fn advance(&mut self, version: &ResourceVersion, is_change: bool) -> Order {
         let order = self.reached.advance(version);
-        if is_change && order == Order::New {
+        if is_change && matches!(order, Order::New | Order::Same) {
             self.silence.changed();
         }
         order

@@ -18,6 +18,9 @@ const LEAP: u64 = 1_000_000_000_000_000;
 pub(crate) enum Order {
     /// Newer than all before, or from a server whose versions cannot be compared.
     New,
+    /// Of the version that the cache is at: a replay, or a deletion, which some aggregated servers
+    /// send with the version at which the object was last stored.
+    Same,
     /// Delivered before: a replay.
     Known,
     /// Older than the last one, and not delivered before. Its content is old, but the cache never
@@ -79,6 +82,9 @@ impl Position {
                 Order::Missed
             };
         }
+        if version.is_at_most(&self.newest) {
+            return Order::Same;
+        }
         if is_leap(version, &self.newest) {
             return Order::Leap;
         }
@@ -115,7 +121,7 @@ mod tests {
         let mut position = Position::at(&version(10));
         assert_eq!(position.advance(&version(12)), Order::New);
         assert_eq!(position.advance(&version(15)), Order::New);
-        assert_eq!(position.advance(&version(15)), Order::New, "the same again");
+        assert_eq!(position.advance(&version(15)), Order::Same);
         assert_eq!(position.advance(&version(12)), Order::Known);
         assert_eq!(
             position.advance(&version(9)),

@@ -72,6 +72,22 @@ async fn changes_before_the_marker_are_applied_to_what_has_come_and_older_ones_a
     assert_eq!(played.record[1], "replace [n/a@7] at 10");
 }
 
+/// Some aggregated servers send the deleted object with the version it was last stored at.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_of_the_newest_version_is_taken_and_a_replay_of_it_is_not() {
+    let lines = [
+        marker("10"),
+        added("a", "12"),
+        added("a", "12"),
+        event("DELETED", &pod("a", "12")),
+    ];
+    let played = play_streaming([stream(&lines, None)]).await;
+    assert_eq!(
+        played.record[3..],
+        ["upsert n/a@12", "stale 12", "delete n/a@12"]
+    );
+}
+
 /// `TestWatchList` ("stopping a watcher before sync"). After two such streams a list is tried,
 /// because its pages need not all arrive over one connection.
 #[tokio::test(start_paused = true)]

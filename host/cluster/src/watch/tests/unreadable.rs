@@ -331,3 +331,23 @@ async fn an_expired_token_of_ours_says_nothing_about_an_object() {
         played.record
     );
 }
+
+/// The cache drops what it has already, so a replay does not make the object readable.
+#[tokio::test(start_paused = true)]
+async fn an_object_without_an_answer_is_asked_for_again_though_its_event_is_replayed() {
+    let fails = || status(500, "InternalError", "by chance");
+    let script = [
+        page("12", &[bad("a", "12")], ""),
+        fails(),
+        fails(),
+        stream(&[event("ADDED", &pod("a", "12"))], None),
+        answer(&pod("a", "12")),
+    ];
+    let played = play(script).await;
+    assert!(
+        played.record.contains(&"read n/a@12".to_owned()),
+        "{:?} {:?}",
+        played.record,
+        played.requests
+    );
+}
