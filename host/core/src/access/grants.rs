@@ -52,11 +52,11 @@ pub enum Granted {
 /// Permission to read a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadGrant {
-    /// The kind, in every version; or a pattern, which grants that pattern, or a narrower one, and no
-    /// kind that the manifest names itself.
+    /// The kind, in every version; or a pattern, which grants that pattern, or a narrower one, and
+    /// no kind that the manifest names itself.
     pub kind: KindName,
-    /// Restricts the grant to these namespaces. Empty means all. A pattern is granted for all of them
-    /// or not at all.
+    /// Restricts the grant to these namespaces. Empty means all. A pattern is granted for all of
+    /// them or not at all.
     pub namespaces: BTreeSet<String>,
 }
 

@@ -47,7 +47,8 @@ pub struct PatternKind {
     pub kind: Kind,
     /// Its objects.
     pub scope: KindScope,
-    /// It has had time enough to be listed. Until it is, it is unavailable, and waited for no longer.
+    /// It has had time enough to be listed. Until it is, it is unavailable, and waited for no
+    /// longer.
     pub is_late: bool,
 }
 

@@ -40,8 +40,8 @@ pub(super) enum PreparationStep {
     Keys(FirstKeys),
 }
 
-/// Caches that are being cut again, and the plugin or the kinds of patterns they are cut for. Without
-/// either, what plugins that have left no longer need is removed.
+/// Caches that are being cut again, and the plugin or the kinds of patterns they are cut for.
+/// Without either, what plugins that have left no longer need is removed.
 pub(super) struct Caches {
     pub(super) joining: Option<Joining>,
     pub(super) widening: Option<Widening>,

@@ -133,8 +133,8 @@ fn whole() -> Subscription {
     }
 }
 
-/// The indexes of a kind: its own, and those of a pattern that includes it and has others. So a list
-/// by an index of the pattern finds its objects, too.
+/// The indexes of a kind: its own, and those of a pattern that includes it and has others. So a
+/// list by an index of the pattern finds its objects, too.
 fn indexes<'a>(
     manifest: &'a Manifest,
     kind: &'a Kind,

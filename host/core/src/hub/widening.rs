@@ -41,8 +41,8 @@ impl Hub {
         self.served_informer().is_some()
     }
 
-    /// The kinds that the cluster serves now, each in the version that the server prefers. Wakes the
-    /// keys for which that is news, and ends the informers of kinds that are served no more.
+    /// The kinds that the cluster serves now, each in the version that the server prefers. Wakes
+    /// the keys for which that is news, and ends the informers of kinds that are served no more.
     pub fn set_kinds(&mut self, kinds: Vec<ServedKind>, now: Time) -> Garbage {
         let kinds = kinds
             .into_iter()
@@ -61,8 +61,8 @@ impl Hub {
         (self.snapshot.informers[id].users() > 0).then_some(id)
     }
 
-    /// Brings the cache of the served kinds up to date, if there is one. An object that is as before
-    /// keeps its version, so that nobody is woken by it.
+    /// Brings the cache of the served kinds up to date, if there is one. An object that is as
+    /// before keeps its version, so that nobody is woken by it.
     pub(super) fn show_served(&mut self, now: Time) {
         let (Some(id), Some(kinds)) = (self.served_informer(), &self.served.kinds) else {
             return;

@@ -10,7 +10,8 @@ use crate::model::text::cut;
 /// What stands for every group, version and kind in a pattern.
 const ANY: &str = "*";
 
-/// A group-version-kind, or a pattern of them ([`is_pattern`](Kind::is_pattern)). The core group is the empty string.
+/// A group-version-kind, or a pattern of them ([`is_pattern`](Kind::is_pattern)). The core group is
+/// the empty string.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Kind {
     /// API group, `apps`; empty for the core group.
@@ -47,8 +48,8 @@ impl Kind {
         (&self.group, &self.kind) == (&other.group, &other.kind)
     }
 
-    /// True for a pattern: every kind that the cluster serves (`*`), or those of one group (`apps/*`,
-    /// and `v1/*` for the core group), each in the version that the server prefers.
+    /// True for a pattern: every kind that the cluster serves (`*`), or those of one group
+    /// (`apps/*`, and `v1/*` for the core group), each in the version that the server prefers.
     pub fn is_pattern(&self) -> bool {
         &*self.kind == ANY
     }
@@ -88,7 +89,8 @@ impl Kind {
 )]
 pub struct KindError(String);
 
-/// From `apps/v1/Deployment` or `v1/Pod`: an `apiVersion`, a slash, and a `kind`; or from a pattern.
+/// From `apps/v1/Deployment` or `v1/Pod`: an `apiVersion`, a slash, and a `kind`; or from a
+/// pattern.
 impl FromStr for Kind {
     type Err = KindError;
 

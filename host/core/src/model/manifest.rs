@@ -350,8 +350,8 @@ impl Manifest {
             .find(|selection| selection.kind == *kind)
     }
 
-    /// The pattern of the manifest's reads that a kind is read by, if the manifest does not read the
-    /// kind, or another version of it, by its name.
+    /// The pattern of the manifest's reads that a kind is read by, if the manifest does not read
+    /// the kind, or another version of it, by its name.
     pub fn pattern_of(&self, kind: &Kind) -> Option<&ReadDeclaration> {
         let mut reads = self.reads.iter();
         if reads.any(|read| read.kind.is_version_of(kind)) {

@@ -132,8 +132,8 @@ impl PatternKinds {
         lists.chain(rooms).min()
     }
 
-    /// Notes which kinds have been listed, and which have had their time for that. Returns the kinds
-    /// that have become unavailable, or available again.
+    /// Notes which kinds have been listed, and which have had their time for that. Returns the
+    /// kinds that have become unavailable, or available again.
     pub fn settle(
         &mut self,
         installed: &mut InstalledVersion,

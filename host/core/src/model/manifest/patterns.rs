@@ -42,8 +42,8 @@ pub(super) fn validate(manifest: &Manifest) -> Result<(), ManifestError> {
     })
 }
 
-/// Keys are of kinds, not of patterns; and no pattern is optional, because one that includes nothing
-/// is served, too.
+/// Keys are of kinds, not of patterns; and no pattern is optional, because one that includes
+/// nothing is served, too.
 fn only_kinds(manifest: &Manifest) -> Result<(), ManifestError> {
     let check = |place, mut kinds: Box<dyn Iterator<Item = &Kind> + '_>| {
         let pattern = kinds.find(|kind| kind.is_pattern());

@@ -203,8 +203,8 @@ impl World {
 
 const KEYS: [&str; 5] = ["all", "kinds", "nothing", "object", "team"];
 
-/// Everything that a key's answer rests on: with a list of a pattern, and with a read of a kind that
-/// is read by one, which kinds there are, and which of them can be listed.
+/// Everything that a key's answer rests on: with a list of a pattern, and with a read of a kind
+/// that is read by one, which kinds there are, and which of them can be listed.
 fn basis(world: &World, name: &str) -> String {
     let kinds = match name {
         "all" | "team" => any(),
