@@ -209,6 +209,10 @@ whole!(
     Value,
     Map<String, Value>,
     crate::Condition,
+    crate::IntOrString,
+    crate::LabelSelector,
+    crate::MicroTime,
+    crate::OwnerReference,
     crate::Time
 );
 

@@ -74,6 +74,20 @@ impl Request {
         let uid = owner["metadata"]["uid"].as_str().unwrap_or_default();
         Ok(OwnerReference::new(key, uid))
     }
+
+    /// A reference to the key's own object as the one that manages what is made for it, as
+    /// Kubernetes' own controllers write it: [`OwnerReference::controller_of`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`owner_reference`](Self::owner_reference).
+    ///
+    /// # Panics
+    ///
+    /// As for [`owner_reference`](Self::owner_reference).
+    pub fn controller_reference(&self) -> Result<OwnerReference, Failure> {
+        Ok(self.owner_reference()?.controller().block_owner_deletion())
+    }
 }
 
 impl Apply {
