@@ -7,6 +7,9 @@
 //! versions of a kind, and keeps no `managedFields`: it knows two field managers, the plugin and
 //! everybody else.
 
+mod apply;
+mod parts;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -16,23 +19,9 @@ use pilothouse_core::{
 };
 use serde_json::{Value, json};
 
-use super::documents::{
-    Unpatched, at, insert, is_empty_map, json_patch, leaves, merge, put_member, remove,
-};
+use super::documents::{Unpatched, json_patch, merge};
 use crate::rfc3339;
-
-/// Fields of `metadata` that only the server sets.
-const SERVERS: [&str; 9] = [
-    "name",
-    "namespace",
-    "generateName",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "managedFields",
-];
+use parts::{finalizers_of, main_part, nothing_of, own_part, replaced, text_of, version_of};
 
 /// The target of an apply: an object, or one of its subresources.
 type Target = (Kind, ObjectKey, Option<String>);
@@ -164,55 +153,6 @@ impl Server {
             deleted: Vec::new(),
             owner: None,
         }
-    }
-
-    fn apply(
-        &mut self,
-        kind: &Kind,
-        key: &ObjectKey,
-        subresource: Option<&str>,
-        object: Value,
-        force: bool,
-    ) -> Answer {
-        let current = self.get(kind, key).cloned();
-        if subresource.is_some() && current.is_none() {
-            return Err(not_found(kind, key));
-        }
-        check_preconditions(current.as_ref(), &object)?;
-        let wanted = own_part(object, subresource);
-        let target = (kind.clone(), key.clone(), subresource.map(str::to_owned));
-        let before = self.applied.get(&target).cloned().unwrap_or_default();
-        let (owned, claimed) = (leaves(&before), leaves(&wanted));
-        let mut object = current.clone().unwrap_or_else(|| nothing_of(kind, key));
-        for path in claimed.difference(&owned).filter(|_| !force) {
-            let (have, want) = (at(&object, path), at(&wanted, path));
-            // An empty object claims that there is an object, but none of its members.
-            let is_met = have == want || (is_empty_map(want) && have.is_some_and(Value::is_object));
-            if set_key(path).is_none() && have.is_some() && !is_met {
-                return Err(ActionResult::Conflict(format!(
-                    "conflict with another manager: .{}",
-                    path.join(".")
-                )));
-            }
-        }
-        for path in owned.difference(&claimed) {
-            match set_key(path) {
-                Some(_) => merge_set(&mut object, path, &before, &Value::Null),
-                // Its current members belong to others.
-                None if is_empty_map(at(&before, path)) && !is_empty_map(at(&object, path)) => {}
-                None => remove(&mut object, path),
-            }
-        }
-        for path in &claimed {
-            let value = at(&wanted, path).cloned().unwrap_or_default();
-            match set_key(path) {
-                Some(_) => merge_set(&mut object, path, &before, &value),
-                None => insert(&mut object, path, value),
-            }
-        }
-        let stored = self.store(kind, key, object, current.as_ref())?;
-        self.applied.insert(target, wanted);
-        Ok(stored)
     }
 
     fn create(&mut self, kind: &Kind, key: &ObjectKey, object: Value) -> Answer {
@@ -401,117 +341,4 @@ fn not_found(kind: &Kind, key: &ObjectKey) -> ActionResult {
 /// Decodes a body, which the host has checked.
 fn document(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_default()
-}
-
-fn nothing_of(kind: &Kind, key: &ObjectKey) -> Value {
-    let mut object = json!({
-        "apiVersion": kind.api_version(), "kind": &*kind.kind, "metadata": {"name": &*key.name},
-    });
-    if !key.namespace.is_empty() {
-        object["metadata"]["namespace"] = (*key.namespace).into();
-    }
-    object
-}
-
-/// The members of an object, without `metadata` and `status`.
-fn main_part(object: &Value) -> BTreeMap<&String, &Value> {
-    let members = object.as_object().into_iter().flatten();
-    members
-        .filter(|(name, _)| !["metadata", "status"].contains(&name.as_str()))
-        .collect()
-}
-
-/// The part of a body that a write to the object, or to its subresource `status`, can set.
-fn own_part(mut object: Value, subresource: Option<&str>) -> Value {
-    if subresource.is_some() {
-        return json!({"status": object["status"].take()});
-    }
-    if let Some(members) = object.as_object_mut() {
-        members.retain(|name, _| !["apiVersion", "kind", "status"].contains(&name.as_str()));
-    }
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.retain(|name, _| !SERVERS.contains(&name.as_str()));
-        if metadata.is_empty() {
-            put_member(&mut object, "metadata", None);
-        }
-    }
-    object
-}
-
-/// The result of replacing an object, or its subresource, by another one, limited to what such a
-/// write can change.
-fn replaced(current: &Value, object: Value, subresource: Option<&str>) -> Value {
-    if let Some(subresource) = subresource {
-        let mut new = current.clone();
-        if subresource == "status" {
-            put_member(&mut new, "status", object.get("status"));
-        }
-        return new;
-    }
-    let mut new = object;
-    put_member(&mut new, "status", current.get("status"));
-    let Some(have) = current.get("metadata").and_then(Value::as_object) else {
-        return new;
-    };
-    if !new["metadata"].is_object() {
-        new["metadata"] = json!({});
-    }
-    for name in SERVERS {
-        put_member(&mut new["metadata"], name, have.get(name));
-    }
-    if new["metadata"].get("finalizers").is_none() {
-        put_member(&mut new["metadata"], "finalizers", have.get("finalizers"));
-    }
-    new
-}
-
-/// The resourceVersion of an object. Empty and "0" mean any version and give `None`.
-fn version_of(object: &Value) -> Option<String> {
-    text_of(object, "resourceVersion").filter(|version| version != "0")
-}
-
-/// A text in the metadata of an object. `None` if there is none, or if it is empty.
-fn text_of(object: &Value, field: &str) -> Option<String> {
-    let text = object.get("metadata")?.get(field)?.as_str()?;
-    Some(text.to_owned()).filter(|text| !text.is_empty())
-}
-
-fn finalizers_of(object: &Value) -> Vec<Value> {
-    let finalizers = object["metadata"]["finalizers"].as_array();
-    finalizers.cloned().unwrap_or_default()
-}
-
-/// Lists that are treated as sets: those in `metadata` whose elements have separate owners. Returns
-/// the member that identifies an element, or `Some(None)` if the whole element does.
-fn set_key(path: &[String]) -> Option<Option<&'static str>> {
-    match path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["metadata", "finalizers"] => Some(None),
-        ["metadata", "ownerReferences"] => Some(Some("uid")),
-        _ => None,
-    }
-}
-
-/// Replaces the elements of a set that the plugin had applied before by `wanted`. Elements of
-/// others stay.
-fn merge_set(object: &mut Value, path: &[String], before: &Value, wanted: &Value) {
-    let key = set_key(path).flatten();
-    let identity = |element: &Value| key.map_or(element.clone(), |key| element[key].clone());
-    let elements = |value: Option<&Value>| -> Vec<Value> {
-        let elements = value.and_then(Value::as_array);
-        elements.cloned().unwrap_or_default()
-    };
-    let wanted = elements(Some(wanted));
-    let replaced: Vec<Value> = elements(at(before, path))
-        .iter()
-        .chain(&wanted)
-        .map(identity)
-        .collect();
-    let mut new = elements(at(object, path));
-    new.retain(|element| !replaced.contains(&identity(element)));
-    new.extend(wanted);
-    if new.is_empty() {
-        remove(object, path);
-    } else {
-        insert(object, path, new.into());
-    }
 }
