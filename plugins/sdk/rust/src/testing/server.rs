@@ -20,11 +20,11 @@ use pilothouse_core::{
 use serde_json::{Value, json};
 
 use super::documents::{Unpatched, json_patch, merge};
-use crate::rfc3339;
-use parts::{finalizers_of, main_part, nothing_of, own_part, replaced, text_of, version_of};
+use crate::{Event, ObjectRef, rfc3339};
+use apply::Owned;
+use parts::{finalizers_of, generation, nothing_of, own_part, replaced, text_of, version_of};
 
-/// The target of an apply: an object, or one of its subresources.
-type Target = (Kind, ObjectKey, Option<String>);
+type ObjectAddress = (Kind, ObjectKey);
 
 /// The version that a write has left, if it shows the object; or why it is refused.
 type Answer = Result<Option<String>, ActionResult>;
@@ -32,10 +32,14 @@ type Answer = Result<Option<String>, ActionResult>;
 /// See the module's documentation.
 pub(super) struct Server {
     objects: BTreeMap<Kind, BTreeMap<ObjectKey, Value>>,
-    /// What the plugin last applied.
-    applied: BTreeMap<Target, Value>,
+    /// What the plugin owns of each object.
+    owned: BTreeMap<ObjectAddress, Vec<Owned>>,
+    /// The Events that were written.
+    events: Vec<Event>,
     /// The newest resourceVersion.
     version: u64,
+    /// How many objects were given a uid.
+    uids: u64,
     now: Duration,
 }
 
@@ -43,8 +47,10 @@ impl Server {
     pub fn new() -> Self {
         Self {
             objects: BTreeMap::new(),
-            applied: BTreeMap::new(),
+            owned: BTreeMap::new(),
+            events: Vec::new(),
             version: 1_000,
+            uids: 0,
             now: Duration::ZERO,
         }
     }
@@ -61,6 +67,10 @@ impl Server {
         self.objects.get(kind)?.get(key)
     }
 
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
     /// All objects of a kind, ordered by namespace and name.
     pub fn all(&self, kind: &Kind) -> impl Iterator<Item = &Value> {
         self.objects
@@ -69,9 +79,9 @@ impl Server {
             .flat_map(BTreeMap::values)
     }
 
-    /// Stores an object as it is. One without a resourceVersion, or with that of an object that it
-    /// changes, gets the next one. Returns its kind, and whether it may be older than what has been
-    /// stored before.
+    /// Stores an object as another client would, as far as it says what the server sets. What it
+    /// does not say is as the server would set it: see [`complete`](Self::complete). Returns its
+    /// kind, and whether it may be older than what has been stored before.
     ///
     /// # Panics
     ///
@@ -83,16 +93,19 @@ impl Server {
         let kind = Kind::from_api_version(api_version, kind);
         let name = text("/metadata/name").expect("a test's object has a name");
         let key = ObjectKey::new(text("/metadata/namespace").unwrap_or_default(), name);
-        let have = self.get(&kind, &key);
+        let have = self.get(&kind, &key).cloned();
+        let given = version_of(&object);
+        self.complete(&kind, &mut object, have.as_ref());
         let is_same = |have: &Value| {
             ["uid", "resourceVersion"]
                 .iter()
                 .all(|name| have["metadata"][name] == object["metadata"][name])
         };
-        let is_changed = have.is_some_and(|have| is_same(have) && *have != object);
-        let given = version_of(&object).filter(|_| !is_changed);
+        let is_changed = have
+            .as_ref()
+            .is_some_and(|have| is_same(have) && *have != object);
         let mut is_older = false;
-        match given {
+        match given.filter(|_| !is_changed) {
             Some(given) => {
                 let newest = ResourceVersion::new(&self.version.to_string());
                 is_older = !newest.is_at_most(&ResourceVersion::new(&given));
@@ -102,11 +115,32 @@ impl Server {
                 object["metadata"]["resourceVersion"] = self.next_version().into();
             }
         }
-        self.objects
-            .entry(kind.clone())
-            .or_default()
-            .insert(key, object);
+        self.disown(&kind, &key, have.as_ref(), Some(&object));
+        let objects = self.objects.entry(kind.clone()).or_default();
+        objects.insert(key, object);
         (kind, is_older)
+    }
+
+    /// Gives an object of another client what it does not say of uid, creationTimestamp and
+    /// generation: those of the object that it changes, or those of a new object.
+    fn complete(&mut self, kind: &Kind, object: &mut Value, have: Option<&Value>) {
+        let uid = text_of(object, "uid");
+        let is_same = |have: &&Value| uid.is_none() || text_of(have, "uid") == uid;
+        let have = have.filter(is_same);
+        if uid.is_none() {
+            let uid = have.and_then(|have| text_of(have, "uid"));
+            object["metadata"]["uid"] = uid.unwrap_or_else(|| self.next_uid()).into();
+        }
+        if text_of(object, "creationTimestamp").is_none() {
+            let created = have.and_then(|have| text_of(have, "creationTimestamp"));
+            let created = created.unwrap_or_else(|| rfc3339(self.now));
+            object["metadata"]["creationTimestamp"] = created.into();
+        }
+        if object["metadata"].get("generation").is_none()
+            && let Some(generation) = generation(kind, object, have)
+        {
+            object["metadata"]["generation"] = generation.into();
+        }
     }
 
     /// Carries out a write of one object.
@@ -120,7 +154,23 @@ impl Server {
         let subresource = subresource.as_deref();
         let before = self.get(kind, key).cloned();
         let answer = match operation {
-            Operation::Event { .. } | Operation::DeleteAll { .. } => Ok(None),
+            Operation::Event {
+                is_warning,
+                reason,
+                action,
+                note,
+                ..
+            } => {
+                let object = ObjectRef::new(&kind.to_string(), &key.namespace, &key.name);
+                let make = if *is_warning {
+                    Event::warning
+                } else {
+                    Event::normal
+                };
+                self.events.push(make(&object, reason, action, note));
+                Ok(None)
+            }
+            Operation::DeleteAll { .. } => Ok(None),
             _ if !matches!(subresource, None | Some("status")) => Ok(None),
             Operation::Apply { object, force } => {
                 self.apply(kind, key, subresource, document(object), *force)
@@ -272,32 +322,29 @@ impl Server {
         let metadata = &mut object["metadata"];
         metadata["resourceVersion"] = version.as_str().into();
         if current.is_none() {
-            metadata["uid"] = format!("uid-{version}").into();
+            metadata["uid"] = self.next_uid().into();
             metadata["creationTimestamp"] = rfc3339(self.now).into();
         }
-        let generation = match current {
-            None if object.get("spec").is_some() => Some(1),
-            Some(current) if main_part(current) != main_part(&object) => {
-                let before = current["metadata"]["generation"].as_u64();
-                before.map(|before| before + 1)
-            }
-            _ => None,
-        };
-        if let Some(generation) = generation {
+        if let Some(generation) = generation(kind, &object, current) {
             object["metadata"]["generation"] = generation.into();
         }
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.retain(|_, value| !value.is_null());
         }
+        let is_gone = is_ending && finalizers.is_empty();
+        let stored = (!is_gone).then_some(object);
+        self.disown(kind, key, current, stored.as_ref());
         let objects = self.objects.entry(kind.clone()).or_default();
-        if is_ending && finalizers.is_empty() {
-            objects.remove(key);
-            self.applied
-                .retain(|(of, at, _), _| (of, at) != (kind, key));
-        } else {
-            objects.insert(key.clone(), object);
-        }
+        match stored {
+            Some(object) => objects.insert(key.clone(), object),
+            None => objects.remove(key),
+        };
         Ok(Some(version))
+    }
+
+    fn next_uid(&mut self) -> String {
+        self.uids += 1;
+        format!("uid-{}", self.uids)
     }
 
     fn next_version(&mut self) -> String {

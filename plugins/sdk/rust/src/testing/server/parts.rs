@@ -65,8 +65,26 @@ pub(super) fn replaced(current: &Value, object: Value, subresource: Option<&str>
     new
 }
 
+/// The generation that a write to an object leaves. `None`: none, or the one that it has.
+///
+/// As on the server, it moves with everything but `metadata` and `status`, and when the deletion of
+/// the object begins (`rest.BeforeDelete`); that of a Deployment also with its annotations. A new
+/// object has one if it has a `spec`.
+pub(super) fn generation(kind: &Kind, object: &Value, current: Option<&Value>) -> Option<u64> {
+    let Some(current) = current else {
+        return object.get("spec").map(|_| 1);
+    };
+    let before = current["metadata"]["generation"].as_u64()?;
+    let differs = |name: &str| current["metadata"].get(name) != object["metadata"].get(name);
+    let is_deployment = (&*kind.group, &*kind.kind) == ("apps", "Deployment");
+    let is_moved = main_part(current) != main_part(object)
+        || differs("deletionTimestamp")
+        || (is_deployment && differs("annotations"));
+    Some(before + u64::from(is_moved))
+}
+
 /// The members of an object, without `metadata` and `status`.
-pub(super) fn main_part(object: &Value) -> BTreeMap<&String, &Value> {
+fn main_part(object: &Value) -> BTreeMap<&String, &Value> {
     let members = object.as_object().into_iter().flatten();
     members
         .filter(|(name, _)| !["metadata", "status"].contains(&name.as_str()))
