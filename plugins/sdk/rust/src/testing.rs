@@ -8,6 +8,7 @@ mod confirming;
 mod convert;
 mod documents;
 mod due;
+mod faults;
 mod guest;
 mod sending;
 mod server;
@@ -23,11 +24,13 @@ use std::time::Duration;
 use pilothouse_core::{self as host, Rehearsal};
 use serde_json::Value;
 
-use crate::{Effect, Host, Level, Manifest, ObjectRef, Query, ReadError};
+use crate::{Effect, Event, Host, Level, Manifest, ObjectRef, Query, ReadError};
 
 pub use actions::to_json;
 use caches::Caches;
 pub use due::Run;
+use faults::Faults;
+pub use faults::{Failing, Fault};
 use guest::{Guest, Reading};
 use server::Server;
 
@@ -61,6 +64,7 @@ pub struct FakeCluster {
     server: Server,
     guest: Arc<Guest>,
     caches: RefCell<Caches>,
+    faults: Faults,
     now: Duration,
     /// What a key that has not been run yet is given.
     first: Told,
@@ -97,6 +101,7 @@ impl FakeCluster {
             server: Server::new(),
             caches: RefCell::new(Caches::new(&guest)),
             guest,
+            faults: Faults::default(),
             now: Duration::ZERO,
             first: Told {
                 attempt: 1,
@@ -117,6 +122,12 @@ impl FakeCluster {
     pub fn object(&self, object: &ObjectRef) -> Option<&Value> {
         let (kind, key) = convert::object_ref(object);
         self.server.get(&kind, &key)
+    }
+
+    /// The Events written so far, in their order. One that failed is not among them.
+    #[must_use]
+    pub fn events(&self) -> &[Event] {
+        self.server.events()
     }
 
     /// The lines logged so far, in the form `INFO message name=value`.

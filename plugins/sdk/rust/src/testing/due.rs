@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use pilothouse_core as host;
 
 use super::{FakeCluster, convert};
-use crate::{Controller, ObjectRef};
+use crate::{Controller, Effect, ObjectRef};
 
 /// Most reconciles of one [`FakeCluster::run_due`].
 const MAX_RUNS: usize = 10_000;
@@ -18,6 +18,9 @@ pub struct Run {
     pub key: Option<ObjectRef>,
     /// Why it failed, in the host's words, or `None`.
     pub error: Option<String>,
+    /// What became of each write: what the key's next reconcile gets as
+    /// [`previous`](crate::Request::previous). Empty if there was none.
+    pub effects: Vec<Effect>,
 }
 
 impl FakeCluster {
@@ -84,9 +87,11 @@ impl FakeCluster {
                 ControlFlow::Break(finished) => finished,
             },
         };
+        let effects = finished.executed().effects.iter().cloned();
         let run = Run {
             key: convert::subject(&finished.held().request.key),
             error: finished.error().map(ToString::to_string),
+            effects: effects.map(Into::into).collect(),
         };
         self.caches.get_mut().hub.finished(finished, self.now);
         Some(run)

@@ -26,7 +26,20 @@ impl FakeCluster {
         }
     }
 
+    /// Sends a write, unless the test wants it to fail.
     pub(super) fn send(&mut self, write: &host::Write) -> host::WriteAnswer {
+        match self.faults.of(write) {
+            None => self.carry_to_server(write),
+            Some(fault) => {
+                if fault.is_done() {
+                    self.carry_to_server(write);
+                }
+                fault.answer()
+            }
+        }
+    }
+
+    fn carry_to_server(&mut self, write: &host::Write) -> host::WriteAnswer {
         if let host::Operation::DeleteAll { labels, .. } = &write.operation {
             return self.delete_all(&write.kind, &write.key.namespace, labels);
         }

@@ -5,13 +5,18 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{FakeCluster, convert};
+use super::{Failing, FakeCluster, convert};
 use crate::{Effect, ObjectRef};
 
 impl FakeCluster {
     /// Adds a whole object: `json!({…})`, or a type that writes its `apiVersion` and `kind`, as
-    /// those of k8s-openapi do. It replaces an object of the same kind, namespace and name. An
-    /// object without a resourceVersion is given one.
+    /// those of k8s-openapi do. It replaces an object of the same kind, namespace and name, as an
+    /// update of another client would.
+    ///
+    /// What it does not say of `metadata` is as the API server sets it: uid, creationTimestamp (the
+    /// time of [`at`](Self::at)), resourceVersion, and a generation that moves with its content. To
+    /// put another object in the place of one, give it another uid, or
+    /// [`delete`](Self::delete) the old one first.
     ///
     /// # Panics
     ///
@@ -107,6 +112,22 @@ impl FakeCluster {
     pub fn configured(mut self, config: &Value) -> Self {
         let now = self.now;
         self.caches.get_mut().configure(config.to_string(), now);
+        self
+    }
+
+    /// From now on some writes fail: those that `failing` describes, such as
+    /// `Failing::next(Verb::Create, "v1/Pod", Fault::Forbidden)`. May be called several times. What
+    /// such a failure stops, and when it is retried, is decided by the host's own code.
+    #[must_use]
+    pub fn failing(mut self, failing: Failing) -> Self {
+        self.faults.add(failing);
+        self
+    }
+
+    /// From now on, no write fails because of [`failing`](Self::failing).
+    #[must_use]
+    pub fn healed(mut self) -> Self {
+        self.faults.clear();
         self
     }
 

@@ -122,16 +122,22 @@ impl FakeCluster {
     ///
     /// - An apply merges objects member by member and removes what the plugin had applied before
     ///   and now leaves out. A list is replaced as a whole, except for `metadata.finalizers` and
-    ///   `metadata.ownerReferences`. Without force, a field that has another value and that the
-    ///   plugin has not applied before is a conflict.
+    ///   `metadata.ownerReferences`. Without force, a field that somebody else owns with another
+    ///   value is a conflict: one that the plugin has not applied, or that was changed since, by
+    ///   another client or by an update or a patch of the plugin. A value that both have stays when
+    ///   the plugin leaves it out.
     /// - `status` is written only through the subresource `status`. Writes to other subresources
     ///   have no effect here.
     /// - Deleting an object that has finalizers sets its `deletionTimestamp`. The object disappears
-    ///   when the last finalizer is removed. There is no garbage collector, so objects survive
-    ///   their owners.
-    /// - `resourceVersion`, `uid` and `generation` are maintained, `managedFields` are not. No
-    ///   defaults are filled in. Schemas, quotas and admission are not checked.
-    /// - Events are not kept.
+    ///   when the last finalizer is removed; one without finalizers at once, a Pod, too, whatever
+    ///   its grace period. There is no garbage collector: objects survive their owners, and
+    ///   `Propagation` changes nothing.
+    /// - `resourceVersion`, `uid`, `creationTimestamp` and `generation` are maintained,
+    ///   `managedFields` are not. An object has a generation if it has a `spec`; it moves with all
+    ///   but `metadata` and `status`, with the beginning of a deletion, and that of a Deployment
+    ///   with its annotations. No defaults are filled in. Schemas, quotas and admission are not
+    ///   checked: see [`failing`](Self::failing).
+    /// - Events are kept in [`events`](Self::events), not as objects.
     ///
     /// If the server contradicts what the outcome wants to have [confirmed](Outcome::confirm),
     /// nothing is done, and nothing is returned. The next reconcile sees what the server has.
