@@ -11,7 +11,8 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::projection::whole;
 use crate::{
-    Kind, LabelExpression, Metadata, MicroTime, ObjectRef, OwnerReference, Projection, Shape, Time,
+    InvalidQuantity, Kind, LabelExpression, Metadata, MicroTime, ObjectRef, OwnerReference,
+    Projection, Shape, Time,
 };
 
 impl<T: Resource> Kind for T {
@@ -135,6 +136,20 @@ impl From<&v1::ObjectMeta> for Metadata {
             uid: text(&metadata.uid),
             deletion_timestamp: metadata.deletion_timestamp.as_ref().map(Time::from),
         }
+    }
+}
+
+impl TryFrom<&Quantity> for crate::Quantity {
+    type Error = InvalidQuantity;
+
+    fn try_from(quantity: &Quantity) -> Result<Self, InvalidQuantity> {
+        quantity.0.parse()
+    }
+}
+
+impl From<crate::Quantity> for Quantity {
+    fn from(quantity: crate::Quantity) -> Self {
+        Self(quantity.to_string())
     }
 }
 

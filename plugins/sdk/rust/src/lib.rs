@@ -112,6 +112,7 @@ mod object_ref;
 mod outcome;
 mod owners;
 mod projection;
+mod quantity;
 #[cfg(not(target_family = "wasm"))]
 pub mod testing;
 mod time;
@@ -145,6 +146,7 @@ pub use metadata::Metadata;
 pub use owners::{OwnerReference, controller_of, is_controlled_by};
 pub use pilothouse_sdk_derive::Projection;
 pub use projection::{Kind, Member, Projection, Shape};
+pub use quantity::{InvalidQuantity, Quantity};
 pub use time::{InvalidTime, MicroTime, Time, rfc3339, rfc3339_micro};
 
 /// A plugin: a manifest, and a function that reconciles one key.

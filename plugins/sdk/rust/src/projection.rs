@@ -213,6 +213,7 @@ whole!(
     crate::LabelSelector,
     crate::MicroTime,
     crate::OwnerReference,
+    crate::Quantity,
     crate::Time
 );
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStatus};
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, PodSpec, PodTemplateSpec};
 use k8s_openapi::api::rbac::v1::ClusterRole;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     LabelSelector, MicroTime, ObjectMeta, OwnerReference, Time,
 };
@@ -332,6 +333,14 @@ fn micro_times_are_converted() {
     let typed = MicroTime::from(time);
     assert_eq!(json!(typed), json!(text));
     assert_eq!(pilothouse_sdk::MicroTime::from(&typed), time);
+}
+
+#[test]
+fn quantities_are_converted() {
+    let typed = Quantity("1.5Gi".to_owned());
+    let own = pilothouse_sdk::Quantity::try_from(&typed).expect("it is a quantity");
+    assert_eq!(Quantity::from(own), Quantity("1536Mi".to_owned()));
+    assert!(pilothouse_sdk::Quantity::try_from(&Quantity("much".to_owned())).is_err());
 }
 
 #[test]
