@@ -1,11 +1,10 @@
-//! Parts of objects that most controllers write.
+//! Conditions: the parts of a status that most controllers write.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::object_ref::split_kind;
-use crate::{ObjectRef, rfc3339};
+use crate::rfc3339;
 
 /// An entry of `status.conditions`, as in Kubernetes' `metav1.Condition`. Fields that another
 /// controller has left out are empty.
@@ -95,43 +94,6 @@ pub fn remove_condition(conditions: &mut Vec<Condition>, r#type: &str) {
     conditions.retain(|condition| condition.r#type != r#type);
 }
 
-/// An entry of `metadata.ownerReferences`. When its last owner is deleted, the garbage collector
-/// deletes the object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OwnerReference {
-    pub(crate) api_version: String,
-    pub(crate) kind: String,
-    pub(crate) name: String,
-    pub(crate) uid: String,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) controller: bool,
-}
-
-impl OwnerReference {
-    /// An owner in the same namespace, or a cluster-scoped one. The host refuses an owner that the
-    /// plugin does not see with this uid, unless the object has it already. The uid is part of
-    /// every object read, whatever fields the manifest names.
-    #[must_use]
-    pub fn new(owner: &ObjectRef, uid: &str) -> Self {
-        let (api_version, kind) = split_kind(&owner.kind);
-        Self {
-            api_version: api_version.to_owned(),
-            kind: kind.to_owned(),
-            name: owner.name.clone(),
-            uid: uid.to_owned(),
-            controller: false,
-        }
-    }
-
-    /// Marks this owner as the one that manages the object (`controller: true`).
-    #[must_use]
-    pub fn controller(mut self) -> Self {
-        self.controller = true;
-        self
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -213,16 +175,5 @@ mod tests {
                 "lastTransitionTime": "1970-01-02T00:00:00Z",
             }])
         );
-    }
-
-    #[test]
-    fn an_owner_reference_says_who() {
-        let site = ObjectRef::new("example.com/v1/Site", "default", "a");
-        let reference = OwnerReference::new(&site, "u1");
-        let wanted =
-            json!({"apiVersion": "example.com/v1", "kind": "Site", "name": "a", "uid": "u1"});
-        assert_eq!(serde_json::to_value(&reference).unwrap_or_default(), wanted);
-        let controller = serde_json::to_value(reference.controller()).unwrap_or_default();
-        assert_eq!(controller["controller"], true);
     }
 }
