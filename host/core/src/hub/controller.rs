@@ -18,7 +18,7 @@ mod sweep;
 mod tally;
 mod turns;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::changelog::Missed;
@@ -270,6 +270,11 @@ impl Controller {
     /// The kinds of its patterns that need an informer, each with what it needs of their objects.
     pub fn wanted_kinds(&self) -> Vec<(Kind, Subscription)> {
         self.patterns.wanted(self.installed.scope())
+    }
+
+    /// Has these kinds of its patterns listed.
+    pub fn ask_for(&mut self, kinds: &BTreeSet<Kind>) {
+        self.patterns.ask(self.installed.scope(), kinds);
     }
 
     /// Gives a kind of its patterns an informer.

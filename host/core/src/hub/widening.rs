@@ -91,6 +91,13 @@ impl Hub {
         self.apply(id, Delta::Replace(listing), now);
     }
 
+    /// As if a reconcile of this plugin had asked about these kinds.
+    pub fn ask_for(&mut self, plugin: PluginId, kinds: &BTreeSet<Kind>) {
+        if let Some(controller) = self.controllers.get_mut(&plugin) {
+            controller.ask_for(kinds);
+        }
+    }
+
     /// Begins to give informers to the kinds of patterns that reconciles have asked about: at most
     /// `room` list-watches that do not run yet. `None` if there are none. The result is built and
     /// exchanged like a plugin's preparation.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use pilothouse_core::{
     ActionResult, InformerKey, Kind, Object, ObjectKey, Operation, PatchType, ResourceVersion,
-    Schema, Write, WriteAnswer,
+    Schema, ServedKind, Write, WriteAnswer,
 };
 use serde_json::{Value, json};
 
@@ -41,6 +41,27 @@ pub(super) struct Server {
     /// How many objects were given a uid.
     uids: u64,
     now: Duration,
+}
+
+/// A kind that supports every verb.
+pub(super) fn served_kind(kind: &Kind, is_namespaced: bool) -> ServedKind {
+    let verbs = [
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "update",
+        "watch",
+    ];
+    ServedKind {
+        kind: kind.clone(),
+        resource: format!("{}s", kind.kind.to_lowercase()),
+        is_namespaced,
+        verbs: verbs.map(str::to_owned).into(),
+        subresources: vec!["status".to_owned()],
+    }
 }
 
 impl Server {
@@ -69,6 +90,24 @@ impl Server {
 
     pub fn events(&self) -> &[Event] {
         &self.events
+    }
+
+    /// The kinds of the objects that are there, as discovery would describe them.
+    pub fn kinds(&self) -> BTreeMap<Kind, ServedKind> {
+        let kinds = self
+            .objects
+            .iter()
+            .filter(|(_, objects)| !objects.is_empty());
+        let kinds = kinds.map(|(kind, objects)| {
+            let is_namespaced = objects.keys().any(|key| !key.namespace.is_empty());
+            (kind.clone(), served_kind(kind, is_namespaced))
+        });
+        kinds.collect()
+    }
+
+    /// Removes all objects of a kind at once, as when the kind itself is removed.
+    pub fn forget(&mut self, kind: &Kind) {
+        self.objects.remove(kind);
     }
 
     /// All objects of a kind, ordered by namespace and name.
