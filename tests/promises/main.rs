@@ -21,6 +21,7 @@ mod many;
 mod metrics;
 mod optional;
 mod own_project;
+mod patterns;
 mod plugins;
 mod pure;
 mod purge;

@@ -272,6 +272,11 @@ impl Controller {
         self.patterns.wanted(self.installed.scope())
     }
 
+    /// Whether some kinds of its patterns need an informer.
+    pub fn wants_kinds(&self) -> bool {
+        self.patterns.wants_some()
+    }
+
     /// Has these kinds of its patterns listed.
     pub fn ask_for(&mut self, kinds: &BTreeSet<Kind>) {
         self.patterns.ask(self.installed.scope(), kinds);
@@ -528,6 +533,7 @@ impl Controller {
             name: manifest.name.clone(),
             version: manifest.version.clone(),
             reads: self.installed.reads(snapshot),
+            of_patterns: self.installed.of_patterns(snapshot),
             keys: self.keys.status(now),
             concurrency: self.permit.concurrency(),
             is_paused: self.permit.settings().is_paused,

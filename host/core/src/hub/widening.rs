@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::controller::Controller;
 use super::joining::Garbage;
 use super::preparation::{Preparation, Widening, WideningKind};
 use super::{Hub, PluginId, wanted_informers};
@@ -39,6 +40,12 @@ impl Hub {
     /// Whether a plugin reads patterns, so that [`set_kinds`](Self::set_kinds) is needed.
     pub fn wants_kinds(&self) -> bool {
         self.served_informer().is_some()
+    }
+
+    /// Whether reconciles have asked about kinds that have no informer, so that
+    /// [`prepare_widening`](Self::prepare_widening) has something to do.
+    pub fn wants_informers(&self) -> bool {
+        self.controllers.values().any(Controller::wants_kinds)
     }
 
     /// The kinds that the cluster serves now, each in the version that the server prefers. Wakes

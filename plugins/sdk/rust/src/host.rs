@@ -50,8 +50,8 @@ pub trait Host {
     ) -> Result<String, ReadError>;
 
     /// The kinds that the cluster serves and that this pattern (`*`, `apps/*`, `v1/*`) includes,
-    /// ordered by group and kind; or the one kind of this name, in whatever version. Which they are,
-    /// and which of them are unavailable, counts as read.
+    /// ordered by group and kind; or the one kind of this name, in whatever version. Which they
+    /// are, and which of them are unavailable, counts as read.
     ///
     /// # Errors
     ///

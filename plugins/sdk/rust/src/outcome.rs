@@ -135,8 +135,8 @@ impl Failure {
     }
 }
 
-/// A terminal failure: a read that was denied would be refused again on every retry, and a kind that
-/// becomes available again runs the key.
+/// A terminal failure: a read that was denied would be refused again on every retry, and a kind
+/// that becomes available again runs the key.
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
         match error {

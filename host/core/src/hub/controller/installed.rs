@@ -106,12 +106,6 @@ impl InstalledVersion {
         required.all(|part| snapshot.informers[part.informer].is_synced(part.subscribed.detail))
     }
 
-    /// The informer of the kinds that the cluster serves, for a plugin with patterns.
-    pub fn served(&self) -> Option<InformerId> {
-        let served = self.version.scope.served.as_ref();
-        served.map(|part| part.informer)
-    }
-
     /// What the plugin reads.
     pub fn scope(&self) -> &Scope {
         &self.version.scope
@@ -287,18 +281,26 @@ impl InstalledVersion {
         })
     }
 
-    /// What it reads, and whether each of these informers is synced for it.
+    /// What it reads by name, and whether each of these informers is synced for it.
     pub fn reads(&self, snapshot: &Snapshot) -> Vec<(InformerKey, bool)> {
-        let served = self.served();
-        let parts = self.version.scope.parts();
-        let reads = parts
-            .filter(|part| Some(part.informer) != served)
-            .map(|part| {
-                let cache = &snapshot.informers[part.informer];
-                let is_synced = cache.is_synced(part.subscribed.detail);
-                (cache.informer_key().clone(), is_synced)
-            });
+        let kinds = self.version.scope.kinds.values();
+        let reads = kinds.flat_map(|scope| &scope.parts).map(|part| {
+            let cache = &snapshot.informers[part.informer];
+            let is_synced = cache.is_synced(part.subscribed.detail);
+            (cache.informer_key().clone(), is_synced)
+        });
         reads.collect()
+    }
+
+    /// The kinds of its patterns that have an informer, and whether each is listed.
+    pub fn of_patterns(&self, snapshot: &Snapshot) -> Vec<(Kind, bool)> {
+        let kinds = self.version.scope.of_patterns().map(|known| {
+            let mut parts = known.scope.parts.iter();
+            let is_listed = parts
+                .all(|part| snapshot.informers[part.informer].is_synced(part.subscribed.detail));
+            (known.kind.clone(), is_listed)
+        });
+        kinds.collect()
     }
 
     /// Its part of the caches: each informer's bytes, shared evenly among the plugins that use it.

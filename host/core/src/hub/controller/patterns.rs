@@ -42,6 +42,11 @@ pub(super) struct PatternKinds {
 }
 
 impl PatternKinds {
+    /// Whether some kinds need an informer.
+    pub fn wants_some(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
     /// The kinds that need an informer, each with what the plugin needs of its objects.
     pub fn wanted(&self, scope: &Scope) -> Vec<(Kind, Subscription)> {
         let wanted = self.wanted.iter();

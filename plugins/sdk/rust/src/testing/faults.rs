@@ -36,8 +36,8 @@ pub enum Fault {
 /// use pilothouse_sdk::Verb;
 /// use pilothouse_sdk::testing::{Failing, Fault};
 ///
-/// let third = Failing::next(Verb::Create, "v1/Pod", Fault::Forbidden).after(2);
-/// let every = Failing::next(Verb::Apply, "v1/Node", Fault::Conflict).subresource("status").always();
+/// let third = Failing::next(Verb::Create, "v1/Pod", Fault::Forbidden).after(2); let every =
+/// Failing::next(Verb::Apply, "v1/Node", Fault::Conflict).subresource("status").always();
 /// ```
 #[derive(Clone, Debug)]
 pub struct Failing {
@@ -79,8 +79,8 @@ impl Failing {
         }
     }
 
-    /// Only writes to this subresource: `status`, `scale`, `eviction`, `binding`. Without this, only
-    /// writes to objects themselves fail.
+    /// Only writes to this subresource: `status`, `scale`, `eviction`, `binding`. Without this,
+    /// only writes to objects themselves fail.
     #[must_use]
     pub fn subresource(mut self, subresource: &str) -> Self {
         self.subresource = Some(subresource.to_owned());

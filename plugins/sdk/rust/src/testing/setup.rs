@@ -100,8 +100,8 @@ impl FakeCluster {
         self
     }
 
-    /// From now on the cluster serves this kind, also while there are no objects of it, for a plugin
-    /// that reads it by a pattern. Kinds of which there are objects are served anyway.
+    /// From now on the cluster serves this kind, also while there are no objects of it, for a
+    /// plugin that reads it by a pattern. Kinds of which there are objects are served anyway.
     ///
     /// # Panics
     ///
