@@ -96,6 +96,7 @@ impl Reader {
     /// The kinds that the cluster serves and that a pattern includes, or the one kind that is
     /// named, ordered by group and kind. They, and which of them cannot be listed, count as read.
     pub fn kinds(&mut self, pattern: &Kind) -> Result<Vec<KnownKind>, ReadError> {
+        spend(&mut self.fuel, FUEL_PER_READ)?;
         let scope = self.scope.clone();
         let of_pattern = self.readable_pattern(&scope, pattern)?;
         let known = self.served(&scope, pattern)?;
