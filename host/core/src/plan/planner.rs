@@ -18,7 +18,7 @@ use crate::model::object::Object;
 use crate::model::outcome::{
     Action, ActionResult, Delete, DeleteAll, EffectVerb, Event, PatchType,
 };
-use crate::model::selector::{LabelSelector, Requirement};
+use crate::model::selector::{LabelSelector, Labels, Requirement};
 use crate::plan::children;
 use crate::plan::unchanged::{ApplyTarget, hash, is_same_object};
 use crate::plan::write::{Operation, Write};
@@ -298,7 +298,12 @@ impl Planner<'_, '_> {
         if subresource.is_none() {
             self.warn_of_status(&object, &kind);
         }
-        Ok(self.apply_unless_unchanged(&object, kind, key, subresource, force))
+        let target = ApplyTarget {
+            kind,
+            key,
+            subresource: subresource.clone(),
+        };
+        Ok(self.apply_unless_unchanged(object, target, force, Condition::None))
     }
 
     /// Only the server knows which kinds have a status subresource; nearly all kinds with a status
@@ -314,49 +319,39 @@ impl Planner<'_, '_> {
 
     fn apply_unless_unchanged(
         &mut self,
-        object: &Value,
-        kind: Kind,
-        key: ObjectKey,
-        subresource: &Option<String>,
+        mut object: Value,
+        target: ApplyTarget,
         force: bool,
+        condition: Condition,
     ) -> Draft {
-        let target = ApplyTarget {
-            kind,
-            key,
-            subresource: subresource.clone(),
-        };
         let PlanContext {
             manager, applied, ..
         } = self.context;
-        let ApplyTarget { kind, key, .. } = &target;
-        let current = self
-            .reader
-            .look_at_applied(kind, key, subresource.as_deref());
-        let is_unchanged =
-            |current: &Arc<Object>| applied.is_unchanged(manager, &target, object, current);
-        let is_written = self.is_written(&target.kind, &target.key);
-        if !is_written && current.as_ref().is_some_and(is_unchanged) {
-            let (verb, unchanged) = (EffectVerb::Apply, ActionResult::Unchanged);
-            return Draft::known(&target.kind, &target.key, verb, unchanged);
-        }
-        // An apply is remembered only for objects that reach the cache. Others would never be
-        // forgotten.
-        let is_cached = current.is_some() || self.reader.knows(&target.kind, &target.key);
         let ApplyTarget {
             kind,
             key,
             subresource,
-        } = target;
-        let write = Write {
-            kind,
-            key,
-            subresource,
-            operation: Operation::Apply {
-                object: object.to_string(),
-                force,
-            },
+        } = &target;
+        let current = self
+            .reader
+            .look_at_applied(kind, key, subresource.as_deref());
+        let is_unchanged =
+            |current: &Arc<Object>| applied.is_unchanged(manager, &target, &object, current);
+        let is_written = self.is_written(kind, key);
+        if !is_written && current.as_ref().is_some_and(is_unchanged) {
+            let (verb, unchanged) = (EffectVerb::Apply, ActionResult::Unchanged);
+            return Draft::known(kind, key, verb, unchanged);
+        }
+        // An apply is remembered only for objects that reach the cache. Others would never be
+        // forgotten.
+        let is_cached = current.is_some() || self.reader.knows(kind, key);
+        let intent = is_cached.then(|| hash(&object));
+        condition.add_to(&mut object);
+        let operation = Operation::Apply {
+            object: object.to_string(),
+            force,
         };
-        let intent = is_cached.then(|| hash(object));
+        let write = write(kind, key, subresource, operation);
         Draft::send(EffectVerb::Apply, write).remembered_as(intent)
     }
 
@@ -609,30 +604,54 @@ impl Planner<'_, '_> {
                 return Err(Denied::NotChildren(kind).into());
             }
             self.check(Verb::Apply, &kind, &key, &None)?;
-            if self.context.permissions.is_absent(&kind) {
-                let absent = absent(&kind, &key, EffectVerb::Apply);
-                steps.push(absent.of_member(Member::Wanted));
-                continue;
-            }
-            let mut object = decode(text)?;
-            self.settle(&mut object, Use::Apply, &kind, &key)?;
-            self.warn_of_status(&object, &kind);
-            children::mark(
-                &mut object,
-                &label,
-                &self.context.manifest.name,
-                &self.context.key.object,
-            )
-            .ok_or_else(|| {
-                ActionError::Json("metadata.labels and .annotations must be objects".into())
-            })?;
             wanted.insert(ObjectAddress::of(&kind, &key));
-            let force = self.context.permissions.may_force(&kind, &key, None);
-            let apply = self.apply_unless_unchanged(&object, kind, key, &None, force);
-            steps.push(apply.of_member(Member::Wanted));
+            let child = if self.context.permissions.is_absent(&kind) {
+                absent(&kind, &key, EffectVerb::Apply)
+            } else {
+                self.child(text, kind, key, &label)?
+            };
+            steps.push(child.of_member(Member::Wanted));
         }
         steps.extend(self.unwanted_children(label, wanted));
         Ok(steps)
+    }
+
+    /// Applies a wanted child: a new object, or the one that the snapshot shows, if it has the
+    /// label. Any other object of that name is somebody else's. It is not touched, and the server
+    /// is told so, too: the snapshot may lag behind it.
+    fn child(
+        &mut self,
+        text: &str,
+        kind: Kind,
+        key: ObjectKey,
+        label: &str,
+    ) -> Result<Draft, ActionError> {
+        let mut object = decode(text)?;
+        let condition = match Shown::of(self.reader, &kind, &key) {
+            Shown::Object(shown) if shown.label(children::LABEL) != Some(label) => {
+                self.reader.look_at_applied(&kind, &key, None);
+                let conflict = ActionResult::Conflict(children::conflict(&kind, &key, label));
+                return Ok(Draft::known(&kind, &key, EffectVerb::Apply, conflict));
+            }
+            // An earlier action may have deleted it, or created it.
+            _ if self.is_written(&kind, &key) => Condition::None,
+            Shown::Object(shown) => Condition::Uid(shown.uid().to_owned()),
+            Shown::Nothing => Condition::New,
+            Shown::Unknown => Condition::None,
+        };
+        self.settle(&mut object, Use::Apply, &kind, &key)?;
+        self.warn_of_status(&object, &kind);
+        let (plugin, own) = (&self.context.manifest.name, &self.context.key.object);
+        children::mark(&mut object, label, plugin, own).ok_or_else(|| {
+            ActionError::Json("metadata.labels and .annotations must be objects".into())
+        })?;
+        let force = self.context.permissions.may_force(&kind, &key, None);
+        let target = ApplyTarget {
+            kind,
+            key,
+            subresource: None,
+        };
+        Ok(self.apply_unless_unchanged(object, target, force, condition))
     }
 
     /// Deletes the objects with this label that are not `settled`, which are those that already
@@ -676,6 +695,27 @@ impl Planner<'_, '_> {
             }
         }
         steps
+    }
+}
+
+/// What must hold on the server for an apply to be carried out.
+enum Condition {
+    None,
+    /// There is no object of this name.
+    New,
+    /// The object has this uid. Empty: any.
+    Uid(String),
+}
+
+impl Condition {
+    /// Says it in the body. An apply with a resourceVersion creates an object, but changes only an
+    /// object of that version. No object has version 1: in etcd that is the empty store.
+    fn add_to(self, object: &mut Value) {
+        match self {
+            Self::New => object["metadata"]["resourceVersion"] = "1".into(),
+            Self::Uid(uid) if !uid.is_empty() => object["metadata"]["uid"] = uid.into(),
+            Self::Uid(_) | Self::None => {}
+        }
     }
 }
 

@@ -1185,6 +1185,13 @@ pub mod pilothouse {
             /// plugin and key, so that what is left of a key leads back to it. The host sets no owner: who
             /// wants the garbage collector to delete children writes `metadata.ownerReferences`.
             ///
+            /// An object of a child's name without this label is somebody else's, another key's among them.
+            /// It is not touched: its effect is a `conflict`, as for an apply that failed. The same holds
+            /// when it comes into being, or takes a child's place, unseen by the snapshot: the server is
+            /// asked to create a child that the snapshot does not show, and to change only the object that it
+            /// shows. Who wants to hand an object over to the key gives it the label, with the value that the
+            /// conflict names; the apply adds the annotation.
+            ///
             /// When the key's object is gone, the empty list deletes its children; an outcome without a
             /// `children` action leaves them. A key that has children left runs when the host starts, also
             /// when its object went while no host ran.
@@ -1410,7 +1417,7 @@ pub mod pilothouse {
                 Skipped,
                 /// 409: another field manager owns a field, or a precondition no longer holds. Also a JSON
                 /// Patch that does not fit the object as it is: one of its tests fails, or what it changes is
-                /// not there.
+                /// not there. And a child whose name another object has.
                 Conflict(_rt::String),
                 /// 409 on create: there is one of this name.
                 AlreadyExists(_rt::String),
