@@ -222,6 +222,8 @@ impl ClusterArgs {
 The NAME.toml beside a NAME.wasm, and the pilothouse.toml in its directory, say what is granted; without grants in them: as `pilothouse run` does it, to read its own kind.")]
 pub struct RbacArgs {
     /// The plugins' *.wasm files.
+    ///
+    /// A directory stands for the plugins that a host would find in it.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
 

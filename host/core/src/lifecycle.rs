@@ -33,6 +33,7 @@ mod plugin_file;
 mod plugin_files;
 
 use attempt::{Attempt, AttemptNext, Entrance, NAMESAKE_DRAINS, Ready};
+pub use attempt::{lack_of_namespaces, unread_subject};
 use command::{CommandAnswer, CommandError, CommandVerb, LifecycleCommand};
 use effect::{LifecycleEffect, LifecycleQuestion, Notice, VersionInFile};
 use entry::PluginEntry;
