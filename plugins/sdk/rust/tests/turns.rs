@@ -501,7 +501,7 @@ impl Controller for Told {
 #[test]
 fn a_turn_is_told_which_try_it_is_and_what_became_of_the_last() {
     let mut cluster = FakeCluster::new(manifest()).with(site(&json!({"replicas": 1})));
-    let conflict = "[ActionResult::Conflict(\"conflict with another manager: .spec.replicas\")]";
+    let conflict = "[ActionResult::Conflict(\"conflict with another manager: .spec.replicas; with force an apply takes them over\")]";
     assert!(cluster.turn::<Told>("default", "a").is_ok());
     assert!(cluster.turn::<Told>("default", "a").is_err());
     assert!(cluster.turn::<Told>("default", "a").is_ok());

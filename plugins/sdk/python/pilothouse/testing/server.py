@@ -318,7 +318,10 @@ def _check_conflicts(current: Object, wanted: Any, new: set[Path]) -> None:
         # An empty object claims that there is an object, but none of its members.
         is_met = have == want or (want == {} and isinstance(have, dict))
         if path not in _SETS and have is not None and not is_met:
-            raise _conflict(f"conflict with another manager: .{'.'.join(path)}")
+            raise _conflict(
+                f"conflict with another manager: .{'.'.join(path)}; with force an apply takes them "
+                "over"
+            )
 
 
 def _nothing_of(ref: ObjectRef) -> Object:

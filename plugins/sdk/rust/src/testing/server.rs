@@ -190,7 +190,7 @@ impl Server {
             let is_met = have == want || (is_empty_map(want) && have.is_some_and(Value::is_object));
             if set_key(path).is_none() && have.is_some() && !is_met {
                 return Err(ActionResult::Conflict(format!(
-                    "conflict with another manager: .{}",
+                    "conflict with another manager: .{}; with force an apply takes them over",
                     path.join(".")
                 )));
             }
