@@ -1235,8 +1235,10 @@ pub mod pilothouse {
             ///
             /// Owners (`metadata.ownerReferences`) are objects that the plugin sees, with their uids, or
             /// those that were there before. The finalizers of an object that exists are changed by
-            /// `finalizer` alone, but for an apply that leaves out what it had put there. A uid must be that
-            /// of the object the snapshot shows. `metadata.managedFields` is not looked at.
+            /// `finalizer` alone, but for an apply that leaves out what it had put there. An apply,
+            /// update or patch that names a uid is of that object alone: it creates none, and is a `conflict`
+            /// if the object is another one by now. The uid must be that of the object the snapshot shows, if
+            /// it shows one, and is not empty. `metadata.managedFields` is not looked at.
             ///
             /// What would change nothing is not sent, as far as the host can know: an `apply` of what this
             /// plugin has applied already, while the object is as that apply left it or has just these fields
@@ -1599,6 +1601,11 @@ pub mod exports {
                     /// The least time from the end of this run to the next one, whatever changes: for what has a
                     /// period of its own, or reads much. What changes meanwhile is not lost, the key runs then. At
                     /// most an hour; zero asks for nothing. Another version of the plugin does not wait.
+                    ///
+                    /// What an outcome applies counts as read, so it is followed by one more run, which waits for
+                    /// this time as well. If that run asks for a time again, what changes after it waits once more.
+                    /// A plugin that wants to follow the next change at once asks for a time only in the runs after
+                    /// which it needs the rest.
                     pub not_before: Milliseconds,
                     /// What the key's next request brings as `memo`: any text, of at most 64 KiB. Replacing it runs
                     /// nothing.
