@@ -303,7 +303,7 @@ impl Planner<'_, '_> {
             key,
             subresource: subresource.clone(),
         };
-        Ok(self.apply_unless_unchanged(object, target, force, Condition::None))
+        Ok(self.apply_unless_unchanged(object, &target, force, Condition::None))
     }
 
     /// Only the server knows which kinds have a status subresource; nearly all kinds with a status
@@ -320,7 +320,7 @@ impl Planner<'_, '_> {
     fn apply_unless_unchanged(
         &mut self,
         mut object: Value,
-        target: ApplyTarget,
+        target: &ApplyTarget,
         force: bool,
         condition: Condition,
     ) -> Draft {
@@ -331,12 +331,12 @@ impl Planner<'_, '_> {
             kind,
             key,
             subresource,
-        } = &target;
+        } = target;
         let current = self
             .reader
             .look_at_applied(kind, key, subresource.as_deref());
         let is_unchanged =
-            |current: &Arc<Object>| applied.is_unchanged(manager, &target, &object, current);
+            |current: &Arc<Object>| applied.is_unchanged(manager, target, &object, current);
         let is_written = self.is_written(kind, key);
         if !is_written && current.as_ref().is_some_and(is_unchanged) {
             let (verb, unchanged) = (EffectVerb::Apply, ActionResult::Unchanged);
@@ -651,7 +651,7 @@ impl Planner<'_, '_> {
             key,
             subresource: None,
         };
-        Ok(self.apply_unless_unchanged(object, target, force, condition))
+        Ok(self.apply_unless_unchanged(object, &target, force, condition))
     }
 
     /// Deletes the objects with this label that are not `settled`, which are those that already
