@@ -1226,7 +1226,7 @@ fn check_says_what_a_file_is_and_fails_for_what_would_not_load() -> Result<()> {
         "native code",
         "64 MiB of memory",
         "pilothouse:controller/",
-        "  reads = [\n    \"Pod\",\n  ]",
+        "  grants.reads = [\n    \"Pod\",\n  ]",
         "    { kind = \"ConfigMap\", verbs = [\"apply\"] },",
     ] {
         assert!(text.contains(part), "{part} is not in:\n{text}");
