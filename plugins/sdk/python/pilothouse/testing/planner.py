@@ -177,11 +177,17 @@ class Planner:
         ref = address_of(action.object)
         self._check("apply", ref, action.subresource)
         body = self._settle(action.object, "apply", ref)
-        return [self._apply_unless_unchanged(body, ref, action.subresource, action.force)]
+        return [self._apply_unless_unchanged(body, ref, action.subresource, action.force, {})]
 
     def _apply_unless_unchanged(
-        self, body: Object, ref: ObjectRef, subresource: str | None, force: bool
+        self,
+        body: Object,
+        ref: ObjectRef,
+        subresource: str | None,
+        force: bool,
+        condition: dict[str, str],
     ) -> Step:
+        """`condition`: what the metadata of the body says besides, so that the server checks it."""
         which = "status" if subresource == "status" else "main"
         current = self._look_at(ref, which)
         left = self._applied.get((ref, subresource))
@@ -189,7 +195,8 @@ class Planner:
             is_untouched = metadata_of(current).get("resourceVersion") == left.version
             if is_untouched or side(current, which) == left.side:
                 return self._known("apply", ref, "unchanged")
-        write = Write("apply", ref, subresource, body=body, force=force, intent=body)
+        sent = {**body, "metadata": {**metadata_of(body), **condition}} if condition else body
+        write = Write("apply", ref, subresource, body=sent, force=force, intent=body)
         return self._send("apply", write)
 
     def _create(self, action: Any) -> list[Step]:
@@ -343,12 +350,33 @@ class Planner:
                     "granted with the verbs apply and delete"
                 )
             self._check("apply", ref, None)
-            body = self._mark(self._settle(child, "apply", ref), label)
             wanted.add(address(ref))
-            step = self._apply_unless_unchanged(body, ref, None, True)
+            step = self._child(child, ref, label)
             step.member = "wanted"
             steps.append(step)
         return steps + self._unwanted(label, kinds, wanted)
+
+    def _child(self, child: Any, ref: ObjectRef, label: str) -> Step:
+        shown, condition = self._shown(ref), {}
+        labels = metadata_of(shown or {}).get("labels") or {}
+        if shown and labels.get(CHILDREN_LABEL) != label:
+            self._look_at(ref, "main")
+            return self._known(
+                "apply",
+                ref,
+                "conflict",
+                f"{ref} exists and is not a child of this key: delete it, give the child another "
+                f"name, or make it a child of this key with the label {CHILDREN_LABEL}={label}",
+            )
+        if address(ref) not in self._written:
+            uid = metadata_of(shown or {}).get("uid")
+            if uid:
+                condition = {"uid": uid}
+            elif shown is None and self._views.knows(ref):
+                # An apply with a resourceVersion creates an object, or changes one of that version.
+                condition = {"resourceVersion": "1"}
+        body = self._mark(self._settle(child, "apply", ref), label)
+        return self._apply_unless_unchanged(body, ref, None, True, condition)
 
     def _mark(self, body: Object, label: str) -> Object:
         marked = copy.deepcopy(body)

@@ -297,9 +297,10 @@ def address(ref: ObjectRef) -> tuple[str, str, str, str]:
 
 
 def _check_preconditions(current: Object | None, body: Object) -> None:
-    """Whether an object is the one, and at the version, that a body names, if it names them."""
+    """Whether an object is the one, and at the version, that a body names, if it names them. An
+    apply that names a version creates an object all the same."""
     said, have = metadata_of(body), metadata_of(current or {})
-    for name in ("uid", "resourceVersion"):
+    for name in ("uid", "resourceVersion") if current else ("uid",):
         wanted = said.get(name)
         if (
             wanted
@@ -317,7 +318,10 @@ def _check_conflicts(current: Object, wanted: Any, new: set[Path]) -> None:
         # An empty object claims that there is an object, but none of its members.
         is_met = have == want or (want == {} and isinstance(have, dict))
         if path not in _SETS and have is not None and not is_met:
-            raise _conflict(f"conflict with another manager: .{'.'.join(path)}")
+            raise _conflict(
+                f"conflict with another manager: .{'.'.join(path)}; with force an apply takes them "
+                "over"
+            )
 
 
 def _nothing_of(ref: ObjectRef) -> Object:

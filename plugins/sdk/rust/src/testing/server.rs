@@ -395,10 +395,9 @@ impl Server {
 /// Whether an object is the one that a body names, and at the version that it names, if it names
 /// them.
 fn check_preconditions(current: Option<&Value>, body: &Value) -> Result<(), ActionResult> {
-    for (field, wanted) in [
-        ("uid", text_of(body, "uid")),
-        ("resourceVersion", version_of(body)),
-    ] {
+    // An apply that names a version creates an object all the same.
+    let version = current.and_then(|_| version_of(body));
+    for (field, wanted) in [("uid", text_of(body, "uid")), ("resourceVersion", version)] {
         let have = current.and_then(|current| text_of(current, field));
         if let Some(wanted) = wanted.filter(|wanted| have.as_ref() != Some(wanted)) {
             let have = have.unwrap_or_default();
