@@ -164,7 +164,7 @@ impl Faults {
     }
 
     /// How a write that is about to be sent fails, if it does. Every rule that concerns it counts
-    /// it; the first that fails it wins.
+    /// it, up to the first that fails it.
     pub fn of(&mut self, write: &Write) -> Option<Fault> {
         let concerned = self.0.iter_mut().filter(|failing| failing.concerns(write));
         let mut failing = concerned.filter_map(|failing| failing.fails().then_some(failing.fault));
