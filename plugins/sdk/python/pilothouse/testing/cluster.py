@@ -202,7 +202,7 @@ class FakeCluster:
         previous: Iterable[Effect] | None = None,
         memo: Any = None,
     ) -> Outcome:
-        """Runs a key, and writes nothing. Its kind must be said if the controller reconciles several.
+        """Runs a key, and writes nothing. If the controller reconciles several kinds, say which.
 
         `attempt`, `previous` and `memo` are what a later try is told; without them, what the key's
         last `turn` has left. Raises what the controller raises, and `Terminal` with the host's
