@@ -14,7 +14,7 @@ from ..controller import Controller
 from ..objects import EPOCH, ObjectRef
 from ..outcome import Failure, Outcome, Retry
 from .execution import Execution, WriteFailure
-from .faults import Failing
+from .failing import Failing
 from .keys import Keys
 from .parts import Object
 from .reconciling import Decided, Reconciler, Told
@@ -164,7 +164,7 @@ class FakeCluster:
         self,
         verb: str,
         kind: str,
-        fault: str,
+        error: str,
         *,
         subresource: str | None = None,
         name: str | None = None,
@@ -175,9 +175,9 @@ class FakeCluster:
 
         - `verb`: as in the manifest's `writes`. A finalizer action is a `patch`; the applies and
           deletes of a `children` action are writes like others.
-        - `fault`: `invalid` (400), `forbidden` (403), `not-found`, `conflict` (409),
-          `already-exists`, `too-many-requests` (429, for a second), `server-error` (500), `timeout`
-          (no answer, and not done), or `answer-lost` (no answer, but done).
+        - `error`: `invalid` (400), `forbidden` (403), `not-found`, `conflict` (409),
+          `already-exists`, `too-many-requests` (429, for a second), `server-error` (500),
+          `no-answer` (and not done), or `answer-lost` (but done).
         - `subresource`: only writes to this one; without it, only those to objects themselves.
         - `name`: only writes to the object of this name.
         - `after`: so many such writes are done before.
@@ -185,12 +185,12 @@ class FakeCluster:
 
         Raises `ValueError` for what never fails so.
         """
-        failing = Failing(verb, kind, fault, subresource, name, after, times)
-        self._server.faults.add(failing)
+        failing = Failing(verb, kind, error, subresource, name, after, times)
+        self._server.failing.add(failing)
 
     def heal(self) -> None:
         """From now on, no write fails because of `fail`."""
-        self._server.faults.clear()
+        self._server.failing.clear()
 
     def reconcile(
         self,

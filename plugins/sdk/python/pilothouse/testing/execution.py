@@ -10,7 +10,7 @@ from typing import Any
 
 from ..changes import Effect
 from ..objects import ObjectRef
-from .faults import Refused
+from .failing import Refused
 from .parts import metadata_of
 from .planner import Applied, Left, Step
 from .server import Server, Write, address

@@ -16,7 +16,7 @@ from ..check import group_kind
 from ..objects import EPOCH, ObjectRef, rfc3339
 from ..selectors import LabelSelector
 from .documents import Misfit, NoPatch, json_patch, merge
-from .faults import Faults, Refused, conflict, invalid, not_found
+from .failing import FailingWrites, Refused, conflict, invalid, not_found
 from .ownership import Foreign, Owned
 from .parts import (
     Object,
@@ -61,7 +61,7 @@ class Server:
         self._objects: dict[ObjectRef, Object] = {}
         self._owned: dict[ObjectRef, dict[str | None, Owned]] = {}
         """What the plugin owns of each object, and of its `status`."""
-        self.faults = Faults()
+        self.failing = FailingWrites()
         self._unseen: dict[ObjectRef, Object | None] = {}
         """What the watches still show of objects that they have not brought as they are."""
         self._version = 1_000
@@ -158,7 +158,7 @@ class Server:
 
     def attempt(self, write: Write, carry_out: Callable[[], T]) -> T:
         """Carries out a write, unless the test wants it to fail. Raises `Refused`."""
-        failing = self.faults.of(write)
+        failing = self.failing.of(write)
         if failing is not None and not failing.is_done:
             raise failing.refusal()
         done = carry_out()

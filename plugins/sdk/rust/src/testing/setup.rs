@@ -116,18 +116,18 @@ impl FakeCluster {
     }
 
     /// From now on some writes fail: those that `failing` describes, such as
-    /// `Failing::next(Verb::Create, "v1/Pod", Fault::Forbidden)`. May be called several times. What
+    /// `Failing::next(Verb::Create, "v1/Pod", WriteError::Forbidden)`. May be called several times. What
     /// such a failure stops, and when it is retried, is decided by the host's own code.
     #[must_use]
     pub fn failing(mut self, failing: Failing) -> Self {
-        self.faults.add(failing);
+        self.failing.add(failing);
         self
     }
 
     /// From now on, no write fails because of [`failing`](Self::failing).
     #[must_use]
     pub fn healed(mut self) -> Self {
-        self.faults.clear();
+        self.failing.clear();
         self
     }
 

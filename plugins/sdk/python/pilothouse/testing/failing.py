@@ -64,9 +64,9 @@ _REFUSALS = {
     "too-many-requests": ("failed", "HTTP 429 TooManyRequests", f"HTTP 429: {_SAID}"),
     "server-error": ("failed", "HTTP 500 InternalError", f"HTTP 500: {_SAID}"),
 }
-_SILENCES = ("timeout", "answer-lost")
+_SILENCES = ("no-answer", "answer-lost")
 
-FAULTS = (*_REFUSALS, *_SILENCES)
+ERRORS = (*_REFUSALS, *_SILENCES)
 """How a write can fail."""
 
 _BUSY = timedelta(seconds=1)
@@ -81,7 +81,7 @@ class Failing:
 
     verb: str
     kind: str
-    fault: str
+    error: str
     subresource: str | None
     name: str | None
     after: int
@@ -92,28 +92,28 @@ class Failing:
     def __post_init__(self) -> None:
         for value, known, what in (
             (self.verb, VERBS, "verb"),
-            (self.fault, FAULTS, "fault"),
+            (self.error, ERRORS, "error"),
         ):
             if value not in known:
                 raise ValueError(f"{value!r} is no {what}: {', '.join(known)}")
         is_delete = self.verb in ("delete", "deletecollection")
-        if (self.fault == "already-exists" and self.verb != "create") or (
-            self.fault == "not-found" and is_delete
+        if (self.error == "already-exists" and self.verb != "create") or (
+            self.error == "not-found" and is_delete
         ):
-            raise ValueError(f"a {self.verb} never fails with {self.fault}")
+            raise ValueError(f"a {self.verb} never fails with {self.error}")
 
     @property
     def is_done(self) -> bool:
         """Whether the write is done, though it fails."""
-        return self.fault == "answer-lost"
+        return self.error == "answer-lost"
 
     def refusal(self) -> Refused:
         """What the host takes from it."""
-        if self.fault in _SILENCES:
+        if self.error in _SILENCES:
             text = "no answer within 30 s"
             return Refused("failed", text, text, is_unavailable=True)
-        result, status, text = _REFUSALS[self.fault]
-        busy = _BUSY if self.fault == "too-many-requests" else None
+        result, status, text = _REFUSALS[self.error]
+        busy = _BUSY if self.error == "too-many-requests" else None
         return Refused(result, status, text, retry_after=busy)
 
     def concerns(self, write: Write) -> bool:
@@ -136,7 +136,7 @@ class Failing:
         return self.times >= 0
 
 
-class Faults:
+class FailingWrites:
     """The writes that are to fail."""
 
     def __init__(self) -> None:

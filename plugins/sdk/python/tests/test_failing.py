@@ -51,7 +51,7 @@ def pods(cluster, most):
     return sum(each is not None for each in found)
 
 
-class Faults(unittest.TestCase):
+class FailingWrites(unittest.TestCase):
     def creating(self, cluster, name="p0"):
         """What becomes of the create of a pod, on behalf of a singleton."""
         plugin = made(
@@ -65,9 +65,9 @@ class Faults(unittest.TestCase):
         one.reconcile()
         return one, one.write()[0]
 
-    def test_each_fault_is_told_as_the_host_tells_it(self):
+    def test_each_error_is_told_as_the_host_tells_it(self):
         said, silent = "the test lets it fail", "no answer within 30 s"
-        for fault, result, text in (
+        for error, result, text in (
             ("invalid", "invalid", said),
             ("forbidden", "forbidden", said),
             ("not-found", "not-found", said),
@@ -75,13 +75,13 @@ class Faults(unittest.TestCase):
             ("already-exists", "already-exists", said),
             ("too-many-requests", "failed", f"HTTP 429: {said}"),
             ("server-error", "failed", f"HTTP 500: {said}"),
-            ("timeout", "failed", silent),
+            ("no-answer", "failed", silent),
             ("answer-lost", "failed", silent),
         ):
-            with self.subTest(fault):
-                cluster, effect = self.creating(lambda one: one.fail("create", POD, fault))
+            with self.subTest(error):
+                cluster, effect = self.creating(lambda one: one.fail("create", POD, error))
                 self.assertEqual((effect.result, effect.text), (result, text))
-                self.assertEqual(pods(cluster, 1), int(fault == "answer-lost"))
+                self.assertEqual(pods(cluster, 1), int(error == "answer-lost"))
 
     def test_a_failed_create_stops_the_creates_and_the_later_stages_but_not_what_is_always_done(
         self,
@@ -96,10 +96,10 @@ class Faults(unittest.TestCase):
         self.assertEqual((cluster.events, pods(cluster, 10)), ([], 2))
 
     def test_a_write_that_is_not_answered_stops_all_others(self):
-        for fault in ("timeout", "too-many-requests"):
-            with self.subTest(fault):
+        for error in ("no-answer", "too-many-requests"):
+            with self.subTest(error):
                 cluster = with_pods(1)
-                cluster.fail("create", POD, fault)
+                cluster.fail("create", POD, error)
                 cluster.reconcile("default", "a")
                 results = [effect.result for effect in cluster.write()]
                 self.assertEqual(results, ["failed", "skipped", "skipped"])
@@ -149,7 +149,7 @@ class Faults(unittest.TestCase):
 
     def test_silence_is_no_attempt(self):
         cluster = with_pods(1)
-        cluster.fail("create", POD, "timeout")
+        cluster.fail("create", POD, "no-answer")
         cluster.run_due()
         cluster.at(at(5))
         cluster.run_due()
@@ -184,16 +184,16 @@ class Faults(unittest.TestCase):
             self.assertEqual([effect.result for effect in cluster.write()], wanted)
         self.assertEqual(pods(cluster, 1), 0)
 
-    def test_a_fault_that_cannot_happen_is_refused(self):
+    def test_an_error_that_cannot_happen_is_refused(self):
         cluster = with_pods(0)
-        for verb, fault, wanted in (
+        for verb, error, wanted in (
             ("make", "conflict", "'make' is no verb: apply, create"),
-            ("create", "bad", "'bad' is no fault: invalid, forbidden"),
+            ("create", "bad", "'bad' is no error: invalid, forbidden"),
             ("delete", "not-found", "a delete never fails with not-found"),
             ("apply", "already-exists", "a apply never fails with already-exists"),
         ):
-            with self.subTest(fault), self.assertRaisesRegex(ValueError, wanted):
-                cluster.fail(verb, POD, fault)
+            with self.subTest(error), self.assertRaisesRegex(ValueError, wanted):
+                cluster.fail(verb, POD, error)
 
 
 if __name__ == "__main__":
