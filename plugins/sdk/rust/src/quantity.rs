@@ -51,10 +51,10 @@ enum Format {
 
 /// An amount of a resource, such as `spec.containers[*].resources.requests.memory` of a Pod.
 ///
-/// It is read as Kubernetes reads it, and written in Kubernetes' canonical form: without a fraction,
-/// with the largest suffix of the same sort that loses nothing. Parts of a billionth are rounded up.
-/// Quantities are compared by their amount: `1` equals `1000m`. What is beyond 170 billion `E` is
-/// refused when it is read, and is the most that there is after an addition.
+/// It is read as Kubernetes reads it, and written in Kubernetes' canonical form: without a
+/// fraction, with the largest suffix of the same sort that loses nothing. Parts of a billionth are
+/// rounded up. Quantities are compared by their amount: `1` equals `1000m`. What is beyond 170
+/// billion `E` is refused when it is read, and is the most that there is after an addition.
 ///
 /// ```
 /// use pilothouse_sdk::Quantity;
@@ -63,7 +63,8 @@ enum Format {
 /// assert_eq!(memory.to_string(), "1536Mi");
 /// assert_eq!(memory.value(), 1_610_612_736);
 ///
-/// let cpus: Quantity = ["100m", "1", "2e3"].iter().map(|text| text.parse::<Quantity>()).sum::<Result<_, _>>()?;
+/// let requests = ["100m", "1", "2e3"].iter().map(|text| text.parse());
+/// let cpus: Quantity = requests.sum::<Result<_, _>>()?;
 /// assert_eq!(cpus.to_string(), "2001100m");
 /// assert!(cpus > Quantity::from(2_001));
 /// # Ok::<(), pilothouse_sdk::InvalidQuantity>(())

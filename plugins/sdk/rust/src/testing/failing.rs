@@ -37,7 +37,8 @@ pub enum WriteError {
 /// use pilothouse_sdk::testing::{Failing, WriteError};
 ///
 /// let third = Failing::next(Verb::Create, "v1/Pod", WriteError::Forbidden).after(2);
-/// let every = Failing::next(Verb::Apply, "v1/Node", WriteError::Conflict).subresource("status").always();
+/// let status = Failing::next(Verb::Apply, "v1/Node", WriteError::Conflict).subresource("status");
+/// let every = status.always();
 /// ```
 #[derive(Clone, Debug)]
 pub struct Failing {
@@ -79,8 +80,8 @@ impl Failing {
         }
     }
 
-    /// Only writes to this subresource: `status`, `scale`, `eviction`, `binding`. Without this, only
-    /// writes to objects themselves fail.
+    /// Only writes to this subresource: `status`, `scale`, `eviction`, `binding`. Without this,
+    /// only writes to objects themselves fail.
     #[must_use]
     pub fn subresource(mut self, subresource: &str) -> Self {
         self.subresource = Some(subresource.to_owned());
