@@ -11,7 +11,7 @@ from ..objects import ObjectRef
 from ..paths import quoted
 from ..selectors import compact, cut
 from .documents import NoPatch, Path, pointer
-from .server import Object, metadata_of
+from .parts import Object, metadata_of
 from .views import Views
 
 _FINALIZERS = "finalizers of an object that exists are changed by a finalizer action alone"
