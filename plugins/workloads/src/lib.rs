@@ -3,5 +3,6 @@
 
 pub mod claim;
 pub mod pod;
+pub mod ranking;
 pub mod selector;
 pub mod template;
