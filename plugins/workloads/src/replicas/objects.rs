@@ -27,7 +27,21 @@ pub(super) struct SetMetadata {
     #[serde(default)]
     pub generation: i64,
     #[serde(default)]
-    pub owner_references: Vec<OwnerReference>,
+    pub owner_references: Vec<SetOwner>,
+}
+
+/// An owner of a set, such as a Deployment.
+#[derive(Default, Deserialize, Projection)]
+#[serde(default)]
+pub(super) struct SetOwner {
+    pub uid: String,
+    pub controller: bool,
+}
+
+/// The uid of the controller among a set's owners.
+pub(super) fn controller_uid(owners: &[SetOwner]) -> Option<&str> {
+    let controller = owners.iter().find(|owner| owner.controller);
+    controller.map(|owner| owner.uid.as_str())
 }
 
 #[derive(Deserialize, Projection)]
@@ -73,7 +87,7 @@ pub(super) struct Related {
 pub(super) struct RelatedMetadata {
     pub namespace: String,
     #[serde(default)]
-    pub owner_references: Vec<OwnerReference>,
+    pub owner_references: Vec<SetOwner>,
 }
 
 #[derive(Deserialize)]

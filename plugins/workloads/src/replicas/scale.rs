@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use pilothouse_sdk::{Create, Delete, Failure, Filter, Kind, Outcome, controller_of};
+use pilothouse_sdk::{Create, Delete, Failure, Filter, Kind, Outcome};
 
-use super::objects::{Pod, Related};
+use super::objects::{Pod, Related, controller_uid};
 use super::{OWNER, Round};
 use crate::claim::Claimant;
 use crate::pod::PodView;
@@ -69,15 +69,13 @@ impl Round<'_> {
     /// How many pods are on which nodes, of all sets that have the same controller. Of a set
     /// without a controller there are none.
     fn related_pods(&self) -> Result<PodsOnNodes, Failure> {
-        let Some(controller) = controller_of(&self.set.metadata.owner_references) else {
+        let Some(controller) = controller_uid(&self.set.metadata.owner_references) else {
             return Ok(PodsOnNodes::default());
         };
-        let owned = Filter::index(OWNER, &controller.uid);
+        let owned = Filter::index(OWNER, controller);
         let related = self.host.list::<Related>(&self.key.kind, None, &owned)?;
-        let is_related = |set: &&Related| {
-            let owner = controller_of(&set.metadata.owner_references);
-            owner.is_some_and(|owner| owner.uid == controller.uid)
-        };
+        let is_related =
+            |set: &&Related| controller_uid(&set.metadata.owner_references) == Some(controller);
         let mut seen = BTreeSet::new();
         let mut pods = Vec::new();
         for set in related.iter().filter(is_related) {

@@ -81,20 +81,24 @@ fn number(count: usize) -> i64 {
 fn conditions(round: &Round<'_>, active: usize, now: Duration) -> Vec<Value> {
     let mut conditions = round.set.status.conditions.clone();
     let is_failure = |condition: &Value| condition["type"] == REPLICA_FAILURE;
-    let (verdict, reason) = match round.surplus(active) {
-        _ if round.is_being_deleted() => (Verdict::Succeeded, ""),
-        ..0 if round.has_no_labels() => (Verdict::Failed(NO_LABELS), "FailedCreate"),
-        ..0 => (round.history.creations(), "FailedCreate"),
-        0 => (Verdict::Succeeded, ""),
-        1.. => (round.history.deletions(), "FailedDelete"),
+    let (verdict, reason, beginning) = match round.surplus(active) {
+        _ if round.is_being_deleted() => (Verdict::Succeeded, "", ""),
+        ..0 if round.has_no_labels() => (Verdict::Failed(NO_LABELS), "FailedCreate", ""),
+        ..0 => (round.history.creations(), "FailedCreate", ""),
+        0 => (Verdict::Succeeded, "", ""),
+        1.. => (
+            round.history.deletions(),
+            "FailedDelete",
+            "unable to delete pods: ",
+        ),
     };
     match verdict {
         Verdict::Unknown => {}
         Verdict::Succeeded => conditions.retain(|condition| !is_failure(condition)),
         Verdict::Failed(_) if conditions.iter().any(is_failure) => {}
-        Verdict::Failed(message) => conditions.push(json!({
-            "type": REPLICA_FAILURE, "status": "True", "reason": reason, "message": message,
-            "lastTransitionTime": rfc3339(now),
+        Verdict::Failed(fault) => conditions.push(json!({
+            "type": REPLICA_FAILURE, "status": "True", "reason": reason,
+            "message": format!("{beginning}{fault}"), "lastTransitionTime": rfc3339(now),
         })),
     }
     conditions
