@@ -11,7 +11,7 @@ mod contained;
 mod contract;
 mod drift;
 mod endpoints;
-mod endpoints_cases;
+
 mod guests;
 mod hostile;
 mod informers;
@@ -23,6 +23,7 @@ mod metrics;
 mod optional;
 mod own_project;
 mod patterns;
+mod plugin_cases;
 mod plugins;
 mod pure;
 mod purge;
