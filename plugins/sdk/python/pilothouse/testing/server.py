@@ -13,7 +13,9 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from ..check import group_kind
+from ..host import ServedKind
 from ..objects import EPOCH, ObjectRef, rfc3339
+from ..shapes import group_of
 from ..selectors import LabelSelector
 from .documents import Misfit, NoPatch, json_patch, merge
 from .failing import FailingWrites, Refused, conflict, invalid, not_found
@@ -77,6 +79,14 @@ class Server:
         """All objects of a kind, ordered by namespace and name."""
         refs = sorted(ref for ref in self._objects if ref.kind == kind)
         return (self._objects[ref] for ref in refs)
+
+    def kinds(self) -> list[ServedKind]:
+        """The kinds of the objects that are there, as discovery would describe them."""
+        scopes: dict[str, bool] = {}
+        for ref in self._objects:
+            scopes[ref.kind] = scopes.get(ref.kind, False) or bool(ref.namespace)
+        found = sorted(scopes, key=lambda kind: (group_of(kind), kind))
+        return [_served(kind, scopes[kind]) for kind in found]
 
     def seen(self, ref: ObjectRef) -> Object | None:
         """An object as the watches have brought it."""
@@ -299,3 +309,10 @@ def _check_preconditions(current: Object | None, body: Object) -> None:
             raise conflict(
                 f"the precondition {name} {wanted!r} does not hold: it is {have.get(name, '')!r}"
             )
+
+
+def _served(kind: str, is_namespaced: bool) -> ServedKind:
+    """A kind that supports every verb."""
+    verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+    resource = kind.rpartition("/")[2].lower() + "s"
+    return ServedKind(kind, resource, is_namespaced, verbs, ["status"])
