@@ -77,6 +77,8 @@ class Execution:
         except Refused as refused:
             if refused.result == "not-found" and write.is_finalizer_removal:
                 return Effect(step.ref, step.verb, "done")
+            if refused.result == "conflict" and write.is_creation:
+                return Effect(step.ref, step.verb, "conflict", _unseen(step.ref))
             text = str(refused) if self.views.is_whole(write.ref.kind) else _bare(refused)
             return Effect(step.ref, step.verb, refused.result, text)
         if write.verb != "event":
@@ -113,6 +115,14 @@ class Execution:
             return
         for target in [target for target in self.applied if target[0] == write.ref]:
             del self.applied[target]
+
+
+def _unseen(ref: ObjectRef) -> str:
+    """Why an object that the snapshot does not show is not created."""
+    return (
+        f"{ref} is not created: there is one that the snapshot does not show yet, or the child "
+        "names a uid"
+    )
 
 
 def _bare(refused: Refused) -> str:
