@@ -209,6 +209,7 @@ class Planner:
                 return self._known("apply", ref, "unchanged")
         sent = {**body, "metadata": {**metadata_of(body), **condition}} if condition else body
         write = Write("apply", ref, subresource, body=sent, force=force, intent=body)
+        write.is_creation = "resourceVersion" in condition
         return self._send("apply", write)
 
     def _create(self, action: Any) -> list[Step]:

@@ -50,6 +50,8 @@ class Write:
     intent: Any = None
     """Of an apply: what to remember once it is accepted."""
     is_finalizer_removal: bool = False
+    is_creation: bool = False
+    """Of an apply: whether it may only create its object."""
     note: dict[str, Any] = field(default_factory=dict)
     """Of an Event: what it says."""
     labels: LabelSelector = LabelSelector()
