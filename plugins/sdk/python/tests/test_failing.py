@@ -4,7 +4,7 @@ import unittest
 from datetime import datetime, timezone
 
 from pilothouse import ObjectRef, Outcome, Read, Selection, Write
-from pilothouse.testing import FakeCluster
+from pilothouse.testing import FakeCluster, Run
 from things import POD, TEAM, made, thing
 
 POD_VERBS = ["create", "delete", "deletecollection"]
@@ -110,6 +110,7 @@ class FailingWrites(unittest.TestCase):
         last = cluster.run_due()[-1]
         self.assertEqual(last.error, "action 1: HTTP 500: the test lets it fail")
         self.assertEqual([effect.result for effect in last.effects][:2], ["failed", "skipped"])
+        self.assertEqual({last}, {Run(last.key, last.error)})
         cluster.heal()
         self.assertEqual(cluster.run_due(), [], "not yet")
         self.assertEqual(cluster.events, [])

@@ -30,13 +30,13 @@ _PROBE_EVERY = timedelta(seconds=1)
 
 @dataclass(frozen=True)
 class Run:
-    """One reconcile of `FakeCluster.run_due`."""
+    """One reconcile of `FakeCluster.run_due`. Runs are compared by their key and error."""
 
     key: ObjectRef | None
     """The object of its key. None for a singleton."""
     error: str | None = None
     """Why it failed."""
-    effects: list[Effect] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list, compare=False)
     """What became of each write: what the key's next reconcile gets as `previous`."""
 
 
