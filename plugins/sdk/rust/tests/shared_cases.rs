@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use pilothouse_sdk::testing::{Failing, FakeCluster, WriteError, to_json};
 use pilothouse_sdk::{
-    Action, ActionResult, Apply, Create, Delete, Effect, EffectVerb, Event, Finalizer, Manifest,
-    ObjectRef, Outcome, Patch, Update, Verb,
+    Action, ActionResult, Apply, Children, Create, Delete, Effect, EffectVerb, Event, Finalizer,
+    Manifest, ObjectRef, Outcome, Patch, Update, Verb,
 };
 use serde_json::{Map, Value, json};
 
 const SITES: &str = "example.com/v1/Site";
 
-const CASES: usize = 50;
+const CASES: usize = 40;
 
 const VERBS: [Verb; 5] = [
     Verb::Apply,
@@ -105,6 +105,18 @@ impl Random {
         }
     }
 
+    /// Some of the Sites as children, of which there may be others before.
+    fn children(&mut self) -> Children {
+        let mut children = Children::none();
+        for name in ["a", "b", "c", "d"] {
+            if self.one_in(2) {
+                let site = self.site(&ObjectRef::new(SITES, "default", name));
+                children = children.and(&site).expect("JSON is JSON");
+            }
+        }
+        children
+    }
+
     fn outcome(&mut self) -> Outcome {
         let mut outcome = Outcome::done();
         for stage in 0..=self.below(3) {
@@ -118,6 +130,10 @@ impl Random {
             for _ in 0..=self.below(4) {
                 outcome = outcome.with(self.action());
             }
+            // An outcome has at most one such action.
+            if stage == 0 && self.one_in(3) {
+                outcome = outcome.with(self.children());
+            }
         }
         outcome
     }
@@ -127,6 +143,7 @@ fn cluster() -> FakeCluster {
     let manifest = Manifest::singleton("p", "1.0.0")
         .reads_whole(SITES)
         .writes(SITES, VERBS)
+        .keeps_children(SITES)
         .writes_subresource(SITES, "status", [Verb::Apply]);
     FakeCluster::new(manifest)
 }
@@ -134,7 +151,7 @@ fn cluster() -> FakeCluster {
 /// The objects by their names, as they are stored, but for what all have in common and their
 /// versions, of which the two fakes may skip some.
 fn objects(cluster: &FakeCluster) -> Value {
-    let shown = ["a", "b", "c"].into_iter().filter_map(|name| {
+    let shown = ["a", "b", "c", "d"].into_iter().filter_map(|name| {
         let mut object = cluster
             .object(&ObjectRef::new(SITES, "default", name))?
             .clone();
