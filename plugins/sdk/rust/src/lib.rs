@@ -131,7 +131,7 @@ pub use bindings::pilothouse::controller::changes::{
 };
 pub use bindings::pilothouse::controller::log::Level;
 pub use bindings::pilothouse::controller::snapshot::{
-    Filter, IndexValue, Query, Question, ReadError,
+    Filter, IndexValue, Query, Question, ReadError, ServedKind,
 };
 pub use bindings::pilothouse::controller::types::ObjectRef;
 pub use conditions::{

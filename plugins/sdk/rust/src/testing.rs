@@ -24,7 +24,7 @@ use std::time::Duration;
 use pilothouse_core::{self as host, Rehearsal};
 use serde_json::Value;
 
-use crate::{Effect, Event, Host, Level, Manifest, ObjectRef, Query, ReadError};
+use crate::{Effect, Event, Host, Level, Manifest, ObjectRef, Query, ReadError, ServedKind};
 
 pub use actions::to_json;
 use caches::Caches;
@@ -160,6 +160,10 @@ impl Host for FakeCluster {
         limit: u32,
     ) -> Result<String, ReadError> {
         self.read(|reading| reading.list_page_json(query, after, limit))
+    }
+
+    fn served_kinds(&self, pattern: &str) -> Result<Vec<ServedKind>, ReadError> {
+        self.read(|host| host.served_kinds(pattern))
     }
 
     fn now(&self) -> Duration {

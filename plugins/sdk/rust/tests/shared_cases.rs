@@ -276,21 +276,18 @@ fn case(seed: usize) -> Vec<Value> {
 #[test]
 fn the_fake_cluster_does_what_the_shared_cases_say() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cases/fake_cluster.json");
-    let cases: Vec<String> = (0..CASES)
-        .map(|seed| json!(case(seed)).to_string())
-        .collect();
-    let text = format!("[\n{}\n]\n", cases.join(",\n"));
+    let cases: Vec<Vec<Value>> = (0..CASES).map(case).collect();
     if std::env::var_os("UPDATE_CASES").is_some() {
-        std::fs::write(&path, &text).expect("the file can be written");
+        let lines: Vec<String> = cases.iter().map(|case| json!(case).to_string()).collect();
+        let text = format!("[\n{}\n]\n", lines.join(",\n"));
+        std::fs::write(&path, text).expect("the file can be written");
     }
-    let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    let differing = committed
-        .lines()
-        .zip(text.lines())
-        .find(|(old, new)| old != new);
+    let text = std::fs::read_to_string(&path).expect("the cases are there");
+    let committed: Vec<Vec<Value>> = serde_json::from_str(&text).expect("the cases are JSON");
+    let differing = (0..CASES).find(|number| committed.get(*number) != cases.get(*number));
     assert!(
-        committed == text,
-        "{differing:?}: if the change is meant, write the cases anew with `UPDATE_CASES=1 cargo \
-         test -p pilothouse-sdk --test shared_cases`, and see that the Python SDK agrees"
+        committed == cases,
+        "case {differing:?}: if the change is meant, write the cases anew with `UPDATE_CASES=1 \
+         cargo test -p pilothouse-sdk --test shared_cases`, and see that the Python SDK agrees"
     );
 }

@@ -135,7 +135,8 @@ class Execution:
     def _refused(self, step: Step, write: Write, refused: Refused) -> Effect:
         if refused.result == "not-found" and write.is_finalizer_removal:
             return Effect(step.ref, step.verb, "done")
-        is_own_text = refused.is_unavailable or self.views.is_whole(write.ref.kind)
+        is_read = self.views.is_whole(write.ref.kind)
+        is_own_text = refused.is_unavailable or is_read or _is_own(write)
         text = str(refused) if is_own_text else _bare(refused)
         return Effect(step.ref, step.verb, refused.result, text)
 
@@ -170,6 +171,12 @@ class Execution:
     def _forget(self, write: Write) -> None:
         for target in [target for target in self.applied if target[0] == write.ref]:
             del self.applied[target]
+
+
+def _is_own(write: Write) -> bool:
+    """Of an object that it creates the plugin has written all that the server may quote."""
+    is_secret = write.ref.kind == "v1/Secret"
+    return write.verb == "create" and write.subresource is None and not is_secret
 
 
 def _bare(refused: Refused) -> str:

@@ -117,6 +117,10 @@ def _settle_uid(fields: Object, use: str, before: Before) -> None:
     if use == "create":
         fields.pop("uid", None)
         return
+    if fields.get("uid") == "" and (before.shown is None or metadata_of(before.shown).get("uid")):
+        raise metadata_refused(
+            "uid is empty: name that of the object that is meant, or leave it out"
+        )
     if before.shown is None or before.is_written:
         return
     uid, said = metadata_of(before.shown).get("uid", ""), fields.get("uid")

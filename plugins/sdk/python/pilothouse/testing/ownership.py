@@ -58,7 +58,10 @@ class Owned:
         shared = {path for path in foreign if _is_as(at(value, path), at(wanted, path))}
         if foreign > shared and not force:
             path = min(foreign - shared)
-            raise Foreign(f"conflict with another manager: .{'.'.join(path)}")
+            raise Foreign(
+                f"conflict with another manager: .{'.'.join(path)}; with force an apply takes them "
+                "over"
+            )
         return shared
 
     def replace(self, value: Object, wanted: Any) -> None:

@@ -185,11 +185,17 @@ class Planner:
         if step := self._absent("apply", ref):
             return [step]
         body = self._settle(action.object, "apply", ref)
-        return [self._apply_unless_unchanged(body, ref, action.subresource, action.force)]
+        return [self._apply_unless_unchanged(body, ref, action.subresource, action.force, {})]
 
     def _apply_unless_unchanged(
-        self, body: Object, ref: ObjectRef, subresource: str | None, force: bool
+        self,
+        body: Object,
+        ref: ObjectRef,
+        subresource: str | None,
+        force: bool,
+        condition: dict[str, str],
     ) -> Step:
+        """`condition`: what the metadata of the body says besides, so that the server checks it."""
         which = "status" if subresource == "status" else "main"
         current = self._look_at(ref, which)
         left = self._applied.get((ref, subresource))
@@ -197,7 +203,8 @@ class Planner:
             is_untouched = metadata_of(current).get("resourceVersion") == left.version
             if is_untouched or side(current, which) == left.side:
                 return self._known("apply", ref, "unchanged")
-        write = Write("apply", ref, subresource, body=body, force=force, intent=body)
+        sent = {**body, "metadata": {**metadata_of(body), **condition}} if condition else body
+        write = Write("apply", ref, subresource, body=sent, force=force, intent=body)
         return self._send("apply", write)
 
     def _create(self, action: Any) -> list[Step]:
@@ -364,9 +371,28 @@ class Planner:
         return steps + self._unwanted(kinds, wanted)
 
     def _child(self, child: Object, ref: ObjectRef) -> Step:
+        label = children.label(self._manifest.name, self._key)
+        shown, condition = self._shown(ref), {}
+        labels = metadata_of(shown or {}).get("labels") or {}
+        if shown and labels.get(children.LABEL) != label:
+            self._look_at(ref, "main")
+            return self._known(
+                "apply",
+                ref,
+                "conflict",
+                f"{ref} exists and is not a child of this key: delete it, give the child another "
+                f"name, or make it a child of this key with the label {children.LABEL}={label}",
+            )
+        if address(ref) not in self._written:
+            uid = metadata_of(shown or {}).get("uid")
+            if uid:
+                condition = {"uid": uid}
+            elif shown is None and self._views.knows(ref):
+                # An apply with a resourceVersion creates an object, or changes one of that version.
+                condition = {"resourceVersion": "1"}
         settled = self._settle(child, "apply", ref)
         body = children.mark(settled, self._manifest.name, self._key)
-        return self._apply_unless_unchanged(body, ref, None, True)
+        return self._apply_unless_unchanged(body, ref, None, True, condition)
 
     def _unwanted(self, kinds: set[str], wanted: set[Any]) -> list[Step]:
         label = children.label(self._manifest.name, self._key)

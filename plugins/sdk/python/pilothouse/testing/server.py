@@ -287,9 +287,10 @@ def address(ref: ObjectRef) -> tuple[str, str, str, str]:
 
 
 def _check_preconditions(current: Object | None, body: Object) -> None:
-    """Whether an object is the one, and at the version, that a body names, if it names them."""
+    """Whether an object is the one, and at the version, that a body names, if it names them. An
+    apply that names a version creates an object all the same."""
     said, have = metadata_of(body), metadata_of(current or {})
-    for name in ("uid", "resourceVersion"):
+    for name in ("uid", "resourceVersion") if current else ("uid",):
         wanted = said.get(name)
         if (
             wanted

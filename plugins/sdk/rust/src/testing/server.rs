@@ -2,8 +2,8 @@
 //! whether a write is sent at all, is decided by the host's own code before.
 //!
 //! It knows no schemas. So it fills in no defaults, validates nothing but what `store` says, merges
-//! lists by no key, takes every kind to have a `status` subresource, and cannot do a strategic
-//! merge patch. It has no garbage collector, no quotas and no admission, converts nothing between
+//! lists by no key but the owners of a strategic merge patch, and takes every kind to have a `status`
+//! subresource. It has no garbage collector, no quotas and no admission, converts nothing between
 //! versions of a kind, and keeps no `managedFields`: it knows two field managers, the plugin and
 //! everybody else.
 
@@ -15,11 +15,11 @@ use std::time::Duration;
 
 use pilothouse_core::{
     ActionResult, InformerKey, Kind, Object, ObjectKey, Operation, PatchType, ResourceVersion,
-    Schema, Write, WriteAnswer,
+    Schema, ServedKind, Write, WriteAnswer,
 };
 use serde_json::{Value, json};
 
-use super::documents::{Unpatched, json_patch, merge};
+use super::documents::{Unpatched, json_patch, merge, strategic_merge};
 use crate::{Event, ObjectRef, rfc3339};
 use apply::Owned;
 use parts::{finalizers_of, generation, nothing_of, own_part, replaced, text_of, version_of};
@@ -41,6 +41,27 @@ pub(super) struct Server {
     /// How many objects were given a uid.
     uids: u64,
     now: Duration,
+}
+
+/// A kind that supports every verb.
+pub(super) fn served_kind(kind: &Kind, is_namespaced: bool) -> ServedKind {
+    let verbs = [
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "update",
+        "watch",
+    ];
+    ServedKind {
+        kind: kind.clone(),
+        resource: format!("{}s", kind.kind.to_lowercase()),
+        is_namespaced,
+        verbs: verbs.map(str::to_owned).into(),
+        subresources: vec!["status".to_owned()],
+    }
 }
 
 impl Server {
@@ -69,6 +90,24 @@ impl Server {
 
     pub fn events(&self) -> &[Event] {
         &self.events
+    }
+
+    /// The kinds of the objects that are there, as discovery would describe them.
+    pub fn kinds(&self) -> BTreeMap<Kind, ServedKind> {
+        let kinds = self
+            .objects
+            .iter()
+            .filter(|(_, objects)| !objects.is_empty());
+        let kinds = kinds.map(|(kind, objects)| {
+            let is_namespaced = objects.keys().any(|key| !key.namespace.is_empty());
+            (kind.clone(), served_kind(kind, is_namespaced))
+        });
+        kinds.collect()
+    }
+
+    /// Removes all objects of a kind at once, as when the kind itself is removed.
+    pub fn forget(&mut self, kind: &Kind) {
+        self.objects.remove(kind);
     }
 
     /// All objects of a kind, ordered by namespace and name.
@@ -246,9 +285,7 @@ impl Server {
                 Err(Unpatched::Misfit(reason)) => return Err(ActionResult::Conflict(reason)),
                 Err(Unpatched::NoPatch(reason)) => return Err(ActionResult::Invalid(reason)),
             },
-            PatchType::Strategic => {
-                panic!("FakeCluster cannot do a strategic merge patch: it knows no schemas")
-            }
+            PatchType::Strategic => strategic_merge(&mut object, body),
         }
         check_preconditions(Some(&current), body)?;
         let new = replaced(&current, object, subresource);
@@ -356,10 +393,9 @@ impl Server {
 /// Whether an object is the one that a body names, and at the version that it names, if it names
 /// them.
 fn check_preconditions(current: Option<&Value>, body: &Value) -> Result<(), ActionResult> {
-    for (field, wanted) in [
-        ("uid", text_of(body, "uid")),
-        ("resourceVersion", version_of(body)),
-    ] {
+    // An apply that names a version creates an object all the same.
+    let version = current.and_then(|_| version_of(body));
+    for (field, wanted) in [("uid", text_of(body, "uid")), ("resourceVersion", version)] {
         let have = current.and_then(|current| text_of(current, field));
         if let Some(wanted) = wanted.filter(|wanted| have.as_ref() != Some(wanted)) {
             let have = have.unwrap_or_default();

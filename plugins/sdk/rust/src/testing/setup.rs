@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::server::served_kind;
 use super::{Failing, FakeCluster, convert};
 use crate::{Effect, ObjectRef};
 
@@ -96,6 +97,33 @@ impl FakeCluster {
             absent.insert(kind);
         }
         caches.serve_all_but(absent, &self.guest, self.now);
+        self
+    }
+
+    /// From now on the cluster serves this kind, also while there are no objects of it, for a
+    /// plugin that reads it by a pattern. Kinds of which there are objects are served anyway.
+    ///
+    /// # Panics
+    ///
+    /// The text is no kind.
+    #[must_use]
+    pub fn defining(mut self, kind: &str, is_namespaced: bool) -> Self {
+        let served = served_kind(&convert::kind(kind), is_namespaced);
+        self.caches.get_mut().serve(served, true);
+        self
+    }
+
+    /// The objects of this kind are gone, and the cluster does not serve it any more, for a plugin
+    /// that reads it by a pattern.
+    ///
+    /// # Panics
+    ///
+    /// The text is no kind.
+    #[must_use]
+    pub fn undefining(mut self, kind: &str) -> Self {
+        let kind = convert::kind(kind);
+        self.server.forget(&kind);
+        self.caches.get_mut().serve(served_kind(&kind, true), false);
         self
     }
 
