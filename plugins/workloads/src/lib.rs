@@ -1,0 +1,4 @@
+//! What the controllers of Kubernetes' workloads have in common. Each module is one idea, with the
+//! rules of upstream's `pkg/controller` that belong to it; none of them reads or writes.
+
+pub mod pod;
