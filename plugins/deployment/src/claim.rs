@@ -1,9 +1,9 @@
 //! Which ReplicaSets a Deployment has: those that it manages and selects. It adopts those that it
 //! selects and nobody manages, and releases those that it manages and no longer selects.
 
-use pilothouse_sdk::{Failure, Filter, Host, ObjectRef, Outcome, Patch};
+use pilothouse_sdk::{Failure, Filter, Host, ObjectRef, Outcome, OwnerReference, Patch};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::objects::{DEPLOYMENT, Deployment, ObjectMetadata, REPLICA_SET, ReplicaSet};
 
@@ -73,12 +73,9 @@ pub fn claim(host: &dyn Host, deployment: &Deployment) -> Result<Claim, Failure>
 }
 
 /// The entry of `ownerReferences` that makes a Deployment the manager of an object.
-pub fn controller_reference(deployment: &Deployment) -> Value {
-    let me = &deployment.metadata.always;
-    json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "name": me.name, "uid": me.uid,
-        "controller": true, "blockOwnerDeletion": true,
-    })
+pub fn controller_reference(deployment: &Deployment) -> OwnerReference {
+    let reference = deployment.metadata.always.owner_reference(DEPLOYMENT);
+    reference.controller().blocks_deletion()
 }
 
 fn adopt(deployment: &Deployment, set: &ObjectMetadata) -> Result<Patch, Failure> {
@@ -89,13 +86,13 @@ fn adopt(deployment: &Deployment, set: &ObjectMetadata) -> Result<Patch, Failure
 
 fn release(uid: &str, set: &ObjectMetadata) -> Result<Patch, Failure> {
     let mut owners = set.owner_references.clone();
-    owners.retain(|owner| owner["uid"] != uid);
+    owners.retain(|owner| owner.uid != uid);
     patch_owners(set, &owners)
 }
 
 /// Sets the owners of the ReplicaSet that has been seen, as it was seen: a list is replaced as a
 /// whole.
-fn patch_owners(set: &ObjectMetadata, owners: &[Value]) -> Result<Patch, Failure> {
+fn patch_owners(set: &ObjectMetadata, owners: &[OwnerReference]) -> Result<Patch, Failure> {
     let key: ObjectRef = set.always.of_kind(REPLICA_SET);
     let metadata = json!({
         "uid": set.always.uid, "resourceVersion": "seen", "ownerReferences": owners,

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use crate::annotations::{self, Annotations};
 use crate::claim::controller_reference;
 use crate::conditions::{SET_CREATE_ERROR, SET_CREATED};
-use crate::hash::{POD_TEMPLATE_HASH, template_hash};
 use crate::objects::{ObjectMetadata, REPLICA_SET, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus};
 use crate::sync::Sync;
+use workloads::hash::{POD_TEMPLATE_HASH, template_hash};
 
 /// Most characters of the name of an object.
 const MAX_NAME: usize = 253;
@@ -25,7 +25,7 @@ impl Sync<'_> {
     /// # Errors
     ///
     /// ReplicaSets may not be read.
-    pub fn new_set(&mut self) -> Result<ControlFlow<(), usize>, Failure> {
+    pub fn find_or_create_new_set(&mut self) -> Result<ControlFlow<(), usize>, Failure> {
         if let Some(place) = self.sets.new_place() {
             return Ok(ControlFlow::Continue(place));
         }

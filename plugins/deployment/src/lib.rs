@@ -8,7 +8,6 @@ mod annotations;
 mod claim;
 mod conditions;
 mod create;
-mod hash;
 mod limits;
 mod objects;
 mod progress;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_sdk::{Metadata, Projection, Time};
+use pilothouse_sdk::{Metadata, OwnerReference, Projection, Time, controller_of};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -27,7 +27,7 @@ pub struct ObjectMetadata {
     pub generation: i64,
     pub creation_timestamp: Option<Time>,
     pub annotations: BTreeMap<String, String>,
-    pub owner_references: Vec<Value>,
+    pub owner_references: Vec<OwnerReference>,
 }
 
 impl ObjectMetadata {
@@ -37,13 +37,9 @@ impl ObjectMetadata {
 
     /// The uid of the owner that manages the object.
     pub fn controller(&self) -> Option<&str> {
-        controller_of(&self.owner_references)
+        let controller = controller_of(&self.owner_references);
+        controller.map(|controller| controller.uid.as_str())
     }
-}
-
-fn controller_of(owners: &[Value]) -> Option<&str> {
-    let controller = owners.iter().find(|owner| owner["controller"] == true)?;
-    controller["uid"].as_str()
 }
 
 #[derive(Clone, Deserialize)]
@@ -214,7 +210,14 @@ pub struct Pod {
 #[serde(rename_all = "camelCase")]
 struct PodMetadata {
     #[serde(default)]
-    owner_references: Vec<Value>,
+    owner_references: Vec<PodOwner>,
+}
+
+#[derive(Deserialize, Projection)]
+struct PodOwner {
+    uid: String,
+    #[serde(default)]
+    controller: bool,
 }
 
 #[derive(Default, Deserialize, Projection)]
@@ -226,7 +229,9 @@ struct PodStatus {
 impl Pod {
     /// The uid of the owner that manages the pod.
     pub fn controller(&self) -> Option<&str> {
-        controller_of(&self.metadata.owner_references)
+        let mut owners = self.metadata.owner_references.iter();
+        let controller = owners.find(|owner| owner.controller);
+        controller.map(|controller| controller.uid.as_str())
     }
 
     /// True if its containers have ended for good.

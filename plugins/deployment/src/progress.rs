@@ -21,7 +21,7 @@ pub fn status_of(
     let mut status = DeploymentStatus {
         observed_generation: deployment.metadata.generation,
         replicas: sum(|set| set.status.replicas),
-        updated_replicas: sets.new().map_or(0, |new| new.status.replicas),
+        updated_replicas: sets.new_set().map_or(0, |new| new.status.replicas),
         ready_replicas: sum(|set| set.status.ready_replicas),
         available_replicas: available,
         unavailable_replicas: (sum(|set| set.spec.replicas) - available).max(0),
@@ -63,7 +63,7 @@ pub fn rollout_status_of(
     } else if !was_complete(deployment, &status) {
         note_progress(deployment, sets, &mut status, now);
     }
-    match replica_failure(sets.new(), sets.old()) {
+    match replica_failure(sets.new_set(), sets.old()) {
         Some(failure) => status.set_condition(failure),
         None => status.remove_condition(REPLICA_FAILURE),
     }
@@ -84,7 +84,7 @@ fn note_progress(
     status: &mut DeploymentStatus,
     now: Duration,
 ) {
-    let subject = match sets.new() {
+    let subject = match sets.new_set() {
         Some(new) => format!("ReplicaSet {:?}", new.name()),
         None => format!("Deployment {:?}", deployment.metadata.always.name),
     };

@@ -5,10 +5,10 @@ use pilothouse_sdk::{Event, EventType, Failure, Update};
 use serde_json::Value;
 
 use crate::annotations::{self, Annotations, ROLLBACK_TO};
-use crate::hash::{POD_TEMPLATE_HASH, is_same_template};
 use crate::objects::Deployment;
 use crate::sets;
 use crate::sync::Sync;
+use workloads::hash::{POD_TEMPLATE_HASH, is_same_template};
 
 /// The revision that a Deployment is to return to; 0 stands for the one before. `None`: it is not
 /// to return, or the annotation is no number.
@@ -36,7 +36,7 @@ impl Sync<'_> {
     pub fn roll_back(&mut self, wanted: i64) -> Result<(), Failure> {
         if self.sets.new_place().is_none() {
             // The template that is left gets its revision first. The change runs the key again.
-            if self.new_set()?.is_continue() {
+            if self.find_or_create_new_set()?.is_continue() {
                 self.write_status(false)?;
             }
             return Ok(());
@@ -79,7 +79,7 @@ impl Sync<'_> {
         if revision == 0 {
             return Ending::not_found("Unable to find last revision.");
         }
-        let mut all = self.sets.old().chain(self.sets.new());
+        let mut all = self.sets.old().chain(self.sets.new_set());
         let Some(set) = all.find(|set| sets::revision(set) == Some(revision)) else {
             return Ending::not_found("Unable to find the revision to rollback to.");
         };

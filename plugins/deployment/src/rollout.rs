@@ -25,7 +25,7 @@ impl Sync<'_> {
         if !active.is_empty() || self.has_old_pods()? {
             return self.sync_rollout_status(false);
         }
-        let ControlFlow::Continue(new) = self.new_set()? else {
+        let ControlFlow::Continue(new) = self.find_or_create_new_set()? else {
             return Ok(());
         };
         self.scale_set(new, self.deployment.spec.replicas, Notes::Leave)?;
@@ -57,7 +57,7 @@ impl Sync<'_> {
     ///
     /// ReplicaSets may not be read.
     pub fn roll(&mut self) -> Result<(), Failure> {
-        let ControlFlow::Continue(new) = self.new_set()? else {
+        let ControlFlow::Continue(new) = self.find_or_create_new_set()? else {
             return Ok(());
         };
         if self.grow_new(new)? {

@@ -32,7 +32,7 @@ impl Sync<'_> {
         if before == size && annotations == set.metadata.annotations {
             return Ok(false);
         }
-        self.patch_set(place, annotations, json!({"replicas": size}))?;
+        self.patch_set(place, annotations, &json!({"replicas": size}))?;
         self.sets.at_mut(place).spec.replicas = size;
         if before != size {
             self.report_scaling(&name, before, size);

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 
 use crate::annotations::{self, DESIRED_REPLICAS};
-use crate::hash::is_same_template;
 use crate::objects::{Deployment, ReplicaSet};
+use workloads::hash::is_same_template;
 
 /// The ReplicaSets of a Deployment, the oldest first.
 pub struct Sets {
@@ -15,7 +15,7 @@ pub struct Sets {
 
 impl Sets {
     /// If several have the Deployment's template, the oldest of them is the new one.
-    pub fn new_of(deployment: &Deployment, mut sets: Vec<ReplicaSet>) -> Self {
+    pub fn of(deployment: &Deployment, mut sets: Vec<ReplicaSet>) -> Self {
         sets.sort_by(|a, b| a.age_order().cmp(&b.age_order()));
         let template = &deployment.spec.template;
         let new = sets
@@ -25,7 +25,7 @@ impl Sets {
     }
 
     /// The one that has the Deployment's template.
-    pub fn new(&self) -> Option<&ReplicaSet> {
+    pub fn new_set(&self) -> Option<&ReplicaSet> {
         self.new.map(|new| &self.sets[new])
     }
 
@@ -114,7 +114,7 @@ impl Sets {
 
     /// True if the new one has all pods that are wanted, and all are available.
     pub fn is_saturated(&self, replicas: i64) -> bool {
-        self.new().is_some_and(|new| {
+        self.new_set().is_some_and(|new| {
             let noted = annotations::noted(&new.metadata.annotations, DESIRED_REPLICAS);
             new.spec.replicas == replicas
                 && noted == Some(replicas)

@@ -51,7 +51,7 @@ impl<'a> Sync<'a> {
             host,
             now: host.now(),
             limits: Limits::of(&deployment.spec)?,
-            sets: Sets::new_of(&deployment, sets),
+            sets: Sets::of(&deployment, sets),
             outcome: Outcome::done(),
             events: Vec::new(),
             written: (deployment.status.clone(), revision),
@@ -224,7 +224,7 @@ impl<'a> Sync<'a> {
         let seconds = spec.min_ready_seconds;
         if annotations.is_some() || set.spec.min_ready_seconds != seconds {
             let annotations = annotations.unwrap_or_else(|| set.metadata.annotations.clone());
-            self.patch_set(place, annotations, json!({"minReadySeconds": seconds}))?;
+            self.patch_set(place, annotations, &json!({"minReadySeconds": seconds}))?;
             self.sets.at_mut(place).spec.min_ready_seconds = seconds;
         }
 
@@ -256,7 +256,7 @@ impl<'a> Sync<'a> {
         &mut self,
         place: usize,
         annotations: Annotations,
-        spec: Value,
+        spec: &Value,
     ) -> Result<(), Failure> {
         let metadata = &mut self.sets.at_mut(place).metadata;
         let key = metadata.always.of_kind(REPLICA_SET);

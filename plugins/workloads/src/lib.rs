@@ -1,4 +1,5 @@
 //! What the controllers of Kubernetes' workloads have in common. Each module is one idea, with the
 //! rules of upstream's `pkg/controller` that belong to it; none of them reads or writes.
 
+pub mod hash;
 pub mod pod;

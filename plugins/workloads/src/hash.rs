@@ -95,7 +95,9 @@ mod tests {
     use super::*;
 
     fn template(labels: Value, image: &str) -> Value {
-        json!({"metadata": {"labels": labels}, "spec": {"containers": [{"image": image}]}})
+        let mut template = json!({"spec": {"containers": [{"image": image}]}});
+        template["metadata"]["labels"] = labels;
+        template
     }
 
     #[test]
