@@ -75,7 +75,7 @@ impl Sync<'_> {
         let spec = &self.deployment.spec;
         let mut template = spec.template.clone();
         template["metadata"]["labels"][POD_TEMPLATE_HASH] = hash.into();
-        let mut selector = Value::Object(spec.selector.clone());
+        let mut selector = spec.selector.clone();
         selector["matchLabels"][POD_TEMPLATE_HASH] = hash.into();
         json!({
             "apiVersion": "apps/v1", "kind": "ReplicaSet",

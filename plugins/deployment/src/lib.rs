@@ -23,7 +23,7 @@ use pilothouse_sdk::{
 };
 use serde_json::json;
 
-use claim::{BY_OWNER, Claim, OWNER_PATH};
+use claim::{BY_OWNER, Claimed, OWNER_PATH};
 use objects::{DEPLOYMENT, Deployment, Pod, REPLICA_SET};
 use sync::Sync;
 
@@ -57,8 +57,8 @@ impl Controller for DeploymentController {
             return refuse_to_select_all(request.key(), &deployment);
         }
         let sets = match claim::claim(host, &deployment)? {
-            Claim::Sets(sets) => sets,
-            Claim::Changes(outcome) => return Ok(outcome),
+            Claimed::Sets(sets) => sets,
+            Claimed::Changes(outcome) => return Ok(outcome),
         };
         let mut sync = Sync::new(request, host, deployment, sets)?;
         run(&mut sync)?;

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_sdk::{Metadata, OwnerReference, Projection, Time, controller_of};
+use pilothouse_sdk::{Metadata, OwnerReference, Projection, Time};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::limits::Amount;
 
@@ -34,12 +34,6 @@ impl ObjectMetadata {
     pub fn is_being_deleted(&self) -> bool {
         self.always.deletion_timestamp.is_some()
     }
-
-    /// The uid of the owner that manages the object.
-    pub fn controller(&self) -> Option<&str> {
-        let controller = controller_of(&self.owner_references);
-        controller.map(|controller| controller.uid.as_str())
-    }
 }
 
 #[derive(Clone, Deserialize)]
@@ -56,7 +50,7 @@ pub struct DeploymentSpec {
     #[serde(default = "one")]
     pub replicas: i64,
     #[serde(default)]
-    pub selector: Map<String, Value>,
+    pub selector: Value,
     pub template: Value,
     #[serde(default)]
     pub strategy: Strategy,
@@ -115,7 +109,8 @@ impl DeploymentSpec {
             Value::Object(members) => members.is_empty(),
             _ => false,
         };
-        self.selector.values().all(is_empty)
+        let parts = self.selector.as_object();
+        parts.is_some_and(|parts| parts.values().all(is_empty))
     }
 }
 
