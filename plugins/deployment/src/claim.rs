@@ -6,7 +6,7 @@ use serde::Deserialize;
 use workloads::claim::{Claim, Claimable, Claimant};
 use workloads::selector;
 
-use crate::objects::{DEPLOYMENT, Deployment, ObjectMetadata, REPLICA_SET, ReplicaSet};
+use crate::objects::{DEPLOYMENT, Deployment, REPLICA_SET, ReplicaSet, ReplicaSetMetadata};
 
 /// The index of ReplicaSets, and of pods, by the uids of their owners.
 pub const BY_OWNER: &str = "owner";
@@ -27,10 +27,10 @@ pub enum Claimed {
 /// A ReplicaSet of which only the owners matter.
 #[derive(Deserialize)]
 struct Owned {
-    metadata: ObjectMetadata,
+    metadata: ReplicaSetMetadata,
 }
 
-impl Claimable for ObjectMetadata {
+impl Claimable for ReplicaSetMetadata {
     fn metadata(&self) -> &Metadata {
         &self.always
     }

@@ -79,8 +79,12 @@ pub fn replica_failure<'a>(
     };
     let failure = new.into_iter().chain(old).find_map(of)?;
     Some(Condition {
+        r#type: failure.r#type.clone(),
+        status: failure.status.clone(),
         last_update_time: failure.last_transition_time,
-        ..failure.clone()
+        last_transition_time: failure.last_transition_time,
+        reason: failure.reason.clone(),
+        message: failure.message.clone(),
     })
 }
 

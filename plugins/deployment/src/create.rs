@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use crate::annotations::{self, Annotations};
 use crate::claim::controller_reference;
 use crate::conditions::{SET_CREATE_ERROR, SET_CREATED};
-use crate::objects::{ObjectMetadata, REPLICA_SET, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus};
+use crate::objects::{
+    REPLICA_SET, ReplicaSet, ReplicaSetMetadata, ReplicaSetSpec, ReplicaSetStatus,
+};
 use crate::sync::Sync;
 use workloads::hash::{POD_TEMPLATE_HASH, template_hash};
 
@@ -96,14 +98,14 @@ impl Sync<'_> {
     fn add_created(&mut self, name: &str, annotations: Annotations, replicas: i64) -> usize {
         let spec = &self.deployment.spec;
         let set = ReplicaSet {
-            metadata: ObjectMetadata {
+            metadata: ReplicaSetMetadata {
                 always: Metadata {
                     namespace: self.key().namespace.clone(),
                     name: name.to_owned(),
                     ..Metadata::default()
                 },
                 annotations,
-                ..ObjectMetadata::default()
+                ..ReplicaSetMetadata::default()
             },
             spec: ReplicaSetSpec {
                 replicas,

@@ -24,7 +24,7 @@ use pilothouse_sdk::{
 use serde_json::json;
 
 use claim::{BY_OWNER, Claimed, OWNER_PATH};
-use objects::{DEPLOYMENT, Deployment, Pod, REPLICA_SET};
+use objects::{DEPLOYMENT, Deployment, Pod, REPLICA_SET, ReplicaSet};
 use sync::Sync;
 
 /// The deployment controller.
@@ -37,10 +37,9 @@ impl Controller for DeploymentController {
             env!("CARGO_PKG_VERSION"),
             Selection::of(DEPLOYMENT),
         )
-        // Whole: a template is most of them, a rollback writes the whole Deployment, and what the
-        // server says about a ReplicaSet that it refuses belongs into the Deployment's status.
+        // A rollback writes all of it.
         .reads_whole(DEPLOYMENT)
-        .reads_whole(REPLICA_SET)
+        .reads_as::<ReplicaSet>()
         .reads_as::<Pod>()
         .indexes(BY_OWNER, REPLICA_SET, [OWNER_PATH])
         .indexes(BY_OWNER, Pod::KIND, [OWNER_PATH])
@@ -70,7 +69,7 @@ pilothouse_sdk::register!(DeploymentController);
 
 /// A Deployment whose ReplicaSets are known.
 fn run(sync: &mut Sync<'_>) -> Result<(), Failure> {
-    if sync.deployment.metadata.is_being_deleted() {
+    if sync.deployment.metadata.always.deletion_timestamp.is_some() {
         sync.sync_new_set()?;
         return sync.sync_status();
     }

@@ -18,30 +18,21 @@ pub const POD: &str = "v1/Pod";
 /// An integer that stands for "no limit" in a Deployment.
 const UNLIMITED: i64 = i32::MAX as i64;
 
-/// What a ReplicaSet and a Deployment have in common of `metadata`.
-#[derive(Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ObjectMetadata {
-    #[serde(flatten)]
-    pub always: Metadata,
-    pub generation: i64,
-    pub creation_timestamp: Option<Time>,
-    pub annotations: BTreeMap<String, String>,
-    pub owner_references: Vec<OwnerReference>,
-}
-
-impl ObjectMetadata {
-    pub fn is_being_deleted(&self) -> bool {
-        self.always.deletion_timestamp.is_some()
-    }
-}
-
 #[derive(Clone, Deserialize)]
 pub struct Deployment {
-    pub metadata: ObjectMetadata,
+    pub metadata: DeploymentMetadata,
     pub spec: DeploymentSpec,
     #[serde(default)]
     pub status: DeploymentStatus,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct DeploymentMetadata {
+    #[serde(flatten)]
+    pub always: Metadata,
+    pub generation: i64,
+    pub annotations: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -146,15 +137,27 @@ pub struct Condition {
     pub message: String,
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Deserialize, Projection)]
+#[projection(kind = "apps/v1/ReplicaSet")]
 pub struct ReplicaSet {
-    pub metadata: ObjectMetadata,
+    pub metadata: ReplicaSetMetadata,
     pub spec: ReplicaSetSpec,
     #[serde(default)]
     pub status: ReplicaSetStatus,
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Default, Deserialize, Projection)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReplicaSetMetadata {
+    #[serde(flatten)]
+    pub always: Metadata,
+    pub generation: i64,
+    pub creation_timestamp: Option<Time>,
+    pub annotations: BTreeMap<String, String>,
+    pub owner_references: Vec<OwnerReference>,
+}
+
+#[derive(Clone, Deserialize, Projection)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplicaSetSpec {
     #[serde(default = "one")]
@@ -165,7 +168,7 @@ pub struct ReplicaSetSpec {
     pub template: Value,
 }
 
-#[derive(Clone, Default, Deserialize)]
+#[derive(Clone, Default, Deserialize, Projection)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReplicaSetStatus {
     pub observed_generation: i64,
@@ -173,7 +176,17 @@ pub struct ReplicaSetStatus {
     pub ready_replicas: i64,
     pub available_replicas: i64,
     pub terminating_replicas: Option<i64>,
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<ReplicaSetCondition>,
+}
+
+#[derive(Clone, Default, Deserialize, Projection)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReplicaSetCondition {
+    pub r#type: String,
+    pub status: String,
+    pub last_transition_time: Option<Time>,
+    pub reason: String,
+    pub message: String,
 }
 
 impl ReplicaSet {
