@@ -169,7 +169,7 @@ impl Sync<'_> {
         let alive = self
             .sets
             .old()
-            .filter(|set| !set.metadata.always.deletion_timestamp.is_some());
+            .filter(|set| set.metadata.always.deletion_timestamp.is_none());
         let mut alive: Vec<_> = alive.collect();
         alive.sort_by_key(|set| (sets::revision(set).unwrap_or_default(), set.age_order()));
         let surplus = alive.len().saturating_sub(limit);
