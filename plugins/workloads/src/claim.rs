@@ -36,6 +36,16 @@ pub trait Claimable {
     fn owners(&self) -> &[OwnerReference];
 }
 
+impl<T: Claimable> Claimable for &T {
+    fn metadata(&self) -> &Metadata {
+        (**self).metadata()
+    }
+
+    fn owners(&self) -> &[OwnerReference] {
+        (**self).owners()
+    }
+}
+
 /// What a claimant has of some objects, and what is to be done about the others.
 #[derive(Debug)]
 pub struct Claims<T> {
@@ -67,7 +77,7 @@ impl<'a> Claimant<'a> {
     #[must_use]
     pub fn controller_reference(&self) -> OwnerReference {
         let reference = self.metadata.owner_reference(self.kind);
-        reference.controller().blocks_deletion()
+        reference.controller().block_owner_deletion()
     }
 
     /// What an object of its namespace is to it. `is_selected`: its selector selects the object,
