@@ -34,7 +34,7 @@ impl Sync<'_> {
         let hash = template_hash(
             &self.deployment.spec.template,
             self.deployment.status.collision_count,
-        );
+        )?;
         let name = set_name(&self.deployment.metadata.always.name, &hash);
         let key = self.key().of_kind(REPLICA_SET).named(&name);
         if self.host.get_json(&key)?.is_some() {

@@ -1,54 +1,8 @@
 //! How many pods a rolling update may add and take away: maxSurge and maxUnavailable.
 
-use pilothouse_sdk::Failure;
-use serde::Deserialize;
+use pilothouse_sdk::{Failure, IntOrString, InvalidPercentage};
 
 use crate::objects::DeploymentSpec;
-
-/// A number of pods, or a percentage of the Deployment's replicas (`25%`).
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
-pub enum Amount {
-    Pods(i64),
-    Percentage(String),
-}
-
-/// Upstream takes an amount that is missing as 0. (The API server fills in 25%.)
-impl Default for Amount {
-    fn default() -> Self {
-        Self::Pods(0)
-    }
-}
-
-/// Which way parts of a pod are rounded.
-#[derive(Clone, Copy)]
-enum Round {
-    Up,
-    Down,
-}
-
-impl Amount {
-    fn of(&self, replicas: i64, round: Round, field: &str) -> Result<i64, Failure> {
-        let text = match self {
-            Self::Pods(pods) => return Ok(*pods),
-            Self::Percentage(text) => text,
-        };
-        let percent = text.strip_suffix('%').and_then(|text| text.parse().ok());
-        let percent: i32 = percent.ok_or_else(|| {
-            Failure::terminal(format!(
-                "spec.strategy.rollingUpdate.{field} is {text:?}: write a number of pods, or a \
-                 percentage such as \"25%\""
-            ))
-        })?;
-        let hundredths = replicas * i64::from(percent);
-        let whole = hundredths.div_euclid(100);
-        let has_rest = hundredths.rem_euclid(100) > 0;
-        Ok(match round {
-            Round::Up => whole + i64::from(has_rest),
-            Round::Down => whole,
-        })
-    }
-}
 
 /// The limits of a Deployment, as numbers of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,11 +29,15 @@ impl Limits {
             });
         }
         let rolling = &spec.strategy.rolling_update;
-        let max_surge = rolling.max_surge.of(spec.replicas, Round::Up, "maxSurge")?;
-        let max_unavailable =
-            rolling
-                .max_unavailable
-                .of(spec.replicas, Round::Down, "maxUnavailable")?;
+        let total = i32::try_from(spec.replicas).unwrap_or(i32::MAX);
+        let max_surge = amount(rolling.max_surge.as_ref(), "maxSurge", |amount| {
+            amount.scaled_up(total)
+        })?;
+        let max_unavailable = amount(
+            rolling.max_unavailable.as_ref(),
+            "maxUnavailable",
+            |amount| amount.scaled_down(total),
+        )?;
         let max_unavailable = match (max_surge, max_unavailable) {
             (0, 0) => 1,
             (_, max_unavailable) => max_unavailable,
@@ -89,6 +47,19 @@ impl Limits {
             max_unavailable: max_unavailable.min(spec.replicas),
         })
     }
+}
+
+/// An amount in pods. Upstream takes one that is missing as 0. (The API server fills in 25%.)
+fn amount(
+    amount: Option<&IntOrString>,
+    field: &str,
+    scaled: impl FnOnce(&IntOrString) -> Result<i32, InvalidPercentage>,
+) -> Result<i64, Failure> {
+    let amount = amount.map(scaled).transpose();
+    let amount = amount.map_err(|error| {
+        Failure::terminal(format!("spec.strategy.rollingUpdate.{field}: {error}"))
+    })?;
+    Ok(amount.unwrap_or(0).into())
 }
 
 #[cfg(test)]

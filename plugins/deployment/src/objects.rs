@@ -5,11 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_sdk::{Metadata, OwnerReference, Projection, Time};
+use pilothouse_sdk::{IntOrString, Metadata, OwnerReference, Projection, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use crate::limits::Amount;
 
 pub const DEPLOYMENT: &str = "apps/v1/Deployment";
 pub const REPLICA_SET: &str = "apps/v1/ReplicaSet";
@@ -63,8 +61,8 @@ pub struct Strategy {
 #[derive(Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RollingUpdate {
-    pub max_surge: Amount,
-    pub max_unavailable: Amount,
+    pub max_surge: Option<IntOrString>,
+    pub max_unavailable: Option<IntOrString>,
 }
 
 impl Strategy {

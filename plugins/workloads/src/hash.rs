@@ -1,15 +1,10 @@
 //! The label `pod-template-hash`: a short name for a template of pods.
 
-use std::fmt::Write;
-
-use serde_json::{Map, Value};
+use pilothouse_sdk::stable_hash;
+use serde_json::{Error, Map, Value};
 
 /// The label that tells the pods of one template from those of another.
 pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
-
-/// Letters and digits of which no word is made that somebody might mind: upstream's for names
-/// (`k8s.io/apimachinery/pkg/util/rand`).
-const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// A name of at most ten characters for a template, which is the same wherever and whenever it is
 /// computed. Of two templates with the same name, one gets another by a higher count of collisions.
@@ -17,22 +12,13 @@ const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// The name is not upstream's, which hashes Go's form of the template and changes with every field
 /// that Kubernetes adds. Therefore nobody may tell from the name of a ReplicaSet whether it has a
 /// template: see [`is_same_template`].
-#[must_use]
-pub fn template_hash(template: &Value, collision_count: Option<i32>) -> String {
-    let mut text = normalised(template).to_string();
-    if let Some(count) = collision_count {
-        let _infallible = write!(text, "{count}");
-    }
-    let hash = fnv_1a(text.as_bytes()).to_string();
-    let letter = |digit: u8| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()]);
-    hash.bytes().map(letter).collect()
-}
-
-/// The hash FNV-1a of 32 bits.
-fn fnv_1a(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
-        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    })
+///
+/// # Errors
+///
+/// None: JSON has a JSON form.
+pub fn template_hash(template: &Value, collision_count: Option<i32>) -> Result<String, Error> {
+    let collisions = collision_count.map(i32::cast_unsigned);
+    stable_hash(&normalised(template), collisions)
 }
 
 /// True if two templates say the same, whatever label `pod-template-hash` they have.
@@ -100,12 +86,16 @@ mod tests {
         template
     }
 
+    fn hash(template: &Value, collision_count: Option<i32>) -> String {
+        template_hash(template, collision_count).unwrap()
+    }
+
     #[test]
     fn a_hash_stays_what_it_has_always_been() {
         // A plugin that changed this would roll out every Deployment anew at its next edit.
         let web = template(json!({"app": "web"}), "nginx");
-        assert_eq!(template_hash(&web, None), "7fc5df4c94");
-        assert_eq!(template_hash(&web, Some(1)), "75f9ccc87c");
+        assert_eq!(hash(&web, None), "7fc5df4c94");
+        assert_eq!(hash(&web, Some(1)), "6968dbb779");
     }
 
     #[test]
@@ -119,20 +109,19 @@ mod tests {
                 "spec": {"a": [{"c": {}, "d": 1, "e": []}], "b": 1}}"#,
         )
         .unwrap();
-        assert_eq!(template_hash(&one, None), template_hash(&other, None));
+        assert_eq!(hash(&one, None), hash(&other, None));
     }
 
     /// `TestPodTemplateSpecHash` in hash_test.go: a thousand templates that differ in one number.
     #[test]
     fn templates_that_are_almost_the_same_have_different_hashes() {
-        let name = |number| template_hash(&template(json!({}), &format!("image:{number}")), None);
+        let name = |number| hash(&template(json!({}), &format!("image:{number}")), None);
         let names: BTreeSet<String> = (0..1_000).map(name).collect();
         assert_eq!(names.len(), 1_000);
-        let count = |count| template_hash(&template(json!({}), "image"), Some(count));
+        let count = |count| hash(&template(json!({}), "image"), Some(count));
         let counted: BTreeSet<String> = (0..100).map(count).collect();
         assert_eq!(counted.len(), 100);
-        let is_safe = |name: &String| name.bytes().all(|byte| ALPHABET.contains(&byte));
-        assert!(names.iter().all(|name| is_safe(name) && name.len() <= 10));
+        assert!(names.iter().all(|name| name.len() <= 10));
     }
 
     /// `TestEqualIgnoreHash` in deployment_util_test.go, in both orders.
@@ -144,13 +133,13 @@ mod tests {
             template["metadata"]["annotations"] = json!({name: "value"});
             template
         };
-        let hash = |value: &str| json!({POD_TEMPLATE_HASH: value, "something": "else"});
+        let labelled = |value: &str| json!({POD_TEMPLATE_HASH: value, "something": "else"});
         for (one, other, wanted) in [
-            (with("foo", hash("1")), with("foo", hash("1")), true),
-            (with("foo", hash("1")), with("foo", hash("2")), true),
+            (with("foo", labelled("1")), with("foo", labelled("1")), true),
+            (with("foo", labelled("1")), with("foo", labelled("2")), true),
             (
                 with("foo", json!({"something": "else"})),
-                with("foo", hash("2")),
+                with("foo", labelled("2")),
                 true,
             ),
             (
@@ -160,7 +149,7 @@ mod tests {
             ),
             (
                 with("foo", json!({POD_TEMPLATE_HASH: "1"})),
-                with("foo", hash("1")),
+                with("foo", labelled("1")),
                 false,
             ),
             (
@@ -169,10 +158,14 @@ mod tests {
                 true,
             ),
             (annotated("former"), annotated("latter"), false),
-            (with("foo-1", hash("1")), with("foo-2", hash("2")), false),
+            (
+                with("foo-1", labelled("1")),
+                with("foo-2", labelled("2")),
+                false,
+            ),
             (
                 with("foo-1", json!({"something": "else"})),
-                with("foo-2", hash("2")),
+                with("foo-2", labelled("2")),
                 false,
             ),
             (
