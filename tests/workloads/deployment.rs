@@ -73,7 +73,7 @@ fn is_complete(deployment: &Value) -> bool {
     let wanted = number(deployment, "/spec/replicas");
     let status = ["updatedReplicas", "replicas", "availableReplicas"];
     let is_wanted = |name: &&str| number(deployment, &format!("/status/{name}")) == wanted;
-    status.iter().all(|name| is_wanted(&name)) && is_observed(deployment)
+    status.iter().all(is_wanted) && is_observed(deployment)
 }
 
 fn is_observed(deployment: &Value) -> bool {
@@ -124,10 +124,7 @@ impl<'a> Tester<'a> {
         let is_there =
             |deployment: &Value| deployment["metadata"]["annotations"][REVISION] == revision;
         self.eventually(&what, is_there).await?;
-        let set = self
-            .new_set()
-            .await?
-            .context("there is no new ReplicaSet")?;
+        let set = self.the_new_set().await?;
         ensure!(
             set["metadata"]["annotations"][REVISION] == revision,
             "{set}"
@@ -168,6 +165,11 @@ impl<'a> Tester<'a> {
 
     async fn new_set(&self) -> Result<Option<Value>> {
         Ok(self.new_and_old_sets().await?.0)
+    }
+
+    /// The ReplicaSet with the Deployment's template, which must be there.
+    async fn the_new_set(&self) -> Result<Value> {
+        self.new_set().await?.context("there is no new ReplicaSet")
     }
 
     /// The pods of a ReplicaSet.

@@ -117,8 +117,8 @@ impl Sync<'_> {
         self.sets.add_new(set)
     }
 
-    /// Notes that the last try to create the new ReplicaSet has failed, if it has. `Break`: no other
-    /// can succeed.
+    /// Notes that the last try to create the new ReplicaSet has failed, if it has. `Break`: no
+    /// other can succeed.
     fn report_failed_create(&mut self, name: &str) -> Result<ControlFlow<()>, Failure> {
         let mut effects = self.request.previous.iter();
         let create = effects.find(|effect| {

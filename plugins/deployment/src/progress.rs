@@ -70,8 +70,8 @@ pub fn rollout_status_of(
     status
 }
 
-/// True if the last rollout has been completed and no other has begun: then no progress is expected,
-/// even if pods fail.
+/// True if the last rollout has been completed and no other has begun: then no progress is
+/// expected, even if pods fail.
 fn was_complete(deployment: &Deployment, status: &DeploymentStatus) -> bool {
     let condition = deployment.status.condition(PROGRESSING);
     status.replicas == status.updated_replicas

@@ -16,7 +16,9 @@ fn template(image: &str, app: &str) -> Value {
 fn deployment(name: &str, app: &str, strategy: &str) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"namespace": "test", "name": name, "uid": name, "annotations": {REVISION: "1"}},
+        "metadata": {
+            "namespace": "test", "name": name, "uid": name, "annotations": {REVISION: "1"},
+        },
         "spec": {
             "replicas": 0, "selector": {"matchLabels": {"app": app}},
             "strategy": {"type": strategy}, "template": template("new", app),

@@ -1,6 +1,6 @@
 //! Which ReplicaSets a Deployment has.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use pilothouse_tests::{WorkloadRig, name_of};
 use serde_json::{Value, json};
 
@@ -16,10 +16,7 @@ async fn complete<'a>(rig: &'a WorkloadRig, name: &str) -> Result<(Tester<'a>, V
     let tester = Tester::create(rig, &deployment(name, 1)).await?;
     tester.revision_and_image("1", "fakeimage").await?;
     tester.completes().await?;
-    let set = tester
-        .new_set()
-        .await?
-        .context("there is a new ReplicaSet")?;
+    let set = tester.the_new_set().await?;
     Ok((tester, set))
 }
 

@@ -48,10 +48,7 @@ async fn a_paused_deployment_is_scaled() -> Result<()> {
     tester.observed().await?;
     tester.change(&json!({"replicas": 10})).await?;
     tester.observed().await?;
-    let set = tester
-        .new_set()
-        .await?
-        .context("there is a new ReplicaSet")?;
+    let set = tester.the_new_set().await?;
     assert_eq!(number(&set, "/spec/replicas"), 10);
     tester.completes().await?;
     Ok(())
@@ -67,10 +64,7 @@ async fn a_deployment_is_scaled_and_its_other_changes_are_observed() -> Result<(
     for replicas in [2, 0, 1] {
         tester.change(&json!({"replicas": replicas})).await?;
         tester.completes().await?;
-        let set = tester
-            .new_set()
-            .await?
-            .context("there is a new ReplicaSet")?;
+        let set = tester.the_new_set().await?;
         assert_eq!(number(&set, "/spec/replicas"), replicas);
     }
     let before = number(&tester.get().await?, "/metadata/generation");
@@ -95,10 +89,7 @@ async fn a_deployment_is_scaled_by_its_subresource() -> Result<()> {
         let patch = json!({"spec": {"replicas": replicas}});
         rig.api().merge(&path, &patch).await?;
         assert_eq!(number(&tester.get().await?, "/spec/replicas"), replicas);
-        let set = tester
-            .new_set()
-            .await?
-            .context("there is a new ReplicaSet")?;
+        let set = tester.the_new_set().await?;
         let name = pilothouse_tests::name_of(&set);
         let is_scaled = |set: &Value| number(set, "/spec/replicas") == replicas;
         rig.eventually("replicasets", &name, "scaled", is_scaled)

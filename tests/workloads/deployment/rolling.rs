@@ -39,10 +39,7 @@ async fn a_new_deployment_gets_a_replica_set_with_its_annotations_and_a_hash() -
     tester.revision_and_image("1", "fakeimage").await?;
     tester.completes().await?;
 
-    let set = tester
-        .new_set()
-        .await?
-        .context("there is a new ReplicaSet")?;
+    let set = tester.the_new_set().await?;
     let annotations = &set["metadata"]["annotations"];
     assert_eq!(annotations["test"], "should-copy-to-replica-set");
     assert!(annotations[LAST_APPLIED].is_null());
@@ -143,8 +140,7 @@ async fn scale_and_roll(
     tester.change(&change).await?;
     tester.revision_and_image(revision, image).await?;
     tester.completes().await?;
-    let new = tester.new_set().await?;
-    new.context("there is a new ReplicaSet")
+    tester.the_new_set().await
 }
 
 async fn desired_of(tester: &Tester<'_>, sets: [&Value; 3], wanted: &str) -> Result<()> {

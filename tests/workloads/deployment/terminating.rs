@@ -1,7 +1,7 @@
 //! Pods that are being deleted while a Deployment is rolled out or scaled. They have a node, and so
 //! they stay until their grace period is over.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use pilothouse_tests::name_of;
 use serde_json::{Value, json};
 
@@ -46,10 +46,6 @@ impl Tester<'_> {
         let template = json!({"spec": {"containers": [container]}});
         self.change(&json!({"template": template})).await.map(drop)
     }
-
-    async fn new(&self) -> Result<Value> {
-        self.new_set().await?.context("there is no new ReplicaSet")
-    }
 }
 
 /// `TestRecreateDeploymentForPodReplacement`, with the feature gate that is on by default. What
@@ -61,14 +57,14 @@ async fn a_recreate_waits_for_the_end_of_pods_that_are_being_deleted() -> Result
     web["spec"]["strategy"] = json!({"type": "Recreate"});
     let tester = Tester::create(&rig, &web).await?;
     tester.completes().await?;
-    let first = tester.new().await?;
+    let first = tester.the_new_set().await?;
 
     tester.roll_out_another_template().await?;
     tester.counts([0, 0, 0, 0, 0, 6]).await?;
     assert_eq!(tester.new_set().await?, None, "old pods still run");
     tester.remove_terminating(&first).await?;
     tester.counts([6, 6, 0, 0, 6, 0]).await?;
-    let second = tester.new().await?;
+    let second = tester.the_new_set().await?;
 
     tester.terminate(&second, 1).await?;
     tester.counts([6, 6, 0, 0, 6, 1]).await?;
@@ -92,14 +88,14 @@ async fn a_rolling_update_does_not_wait_for_pods_and_is_scaled_in_proportion() -
     web["spec"]["strategy"]["rollingUpdate"] = json!({"maxSurge": 20, "maxUnavailable": 0});
     let tester = Tester::create(&rig, &web).await?;
     tester.completes().await?;
-    let first = tester.new().await?;
+    let first = tester.the_new_set().await?;
     tester.terminate(&first, 15).await?;
     tester.counts([100, 100, 85, 85, 15, 15]).await?;
     tester.completes().await?;
 
     tester.roll_out_another_template().await?;
     tester.counts([120, 20, 100, 100, 20, 15]).await?;
-    let second = tester.new().await?;
+    let second = tester.the_new_set().await?;
     tester.terminate(&second, 1).await?;
     tester.counts([120, 20, 100, 100, 20, 16]).await?;
     tester.change(&json!({"replicas": 120})).await?;
