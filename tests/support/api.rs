@@ -60,7 +60,13 @@ impl Api {
 
     /// Deletes at once, as `kubectl delete --grace-period=0 --force` does.
     pub async fn delete(&self, path: &str) -> Result<()> {
-        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
+        self.delete_with_grace(path, 0).await
+    }
+
+    /// Deletes with a grace period, in seconds: a pod with a node stays and is terminating.
+    pub async fn delete_with_grace(&self, path: &str, seconds: u32) -> Result<()> {
+        let options =
+            json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": seconds});
         self.send(Method::DELETE, path, "application/json", &options)
             .await
             .map(drop)

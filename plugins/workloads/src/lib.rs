@@ -3,6 +3,7 @@
 //! is a whole controller, of two kinds.
 
 pub mod claim;
+pub mod hash;
 pub mod pod;
 pub mod ranking;
 pub mod replicas;

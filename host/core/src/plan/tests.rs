@@ -1054,6 +1054,29 @@ fn an_update_after_a_write_of_the_same_outcome_is_of_the_version_that_left() {
 }
 
 #[test]
+fn the_version_of_an_event_is_not_that_of_the_object_it_is_about() {
+    let rig = Rig::new(&[object("a")]);
+    let patch = Action::Patch {
+        kind: Kind::new("", "v1", "ConfigMap"),
+        key: ObjectKey::new("default", "a"),
+        subresource: None,
+        patch_type: PatchType::Merge,
+        body: json!({"metadata": {"resourceVersion": "seen"}, "data": {"k": "v"}}).to_string(),
+    };
+    let server = Server {
+        answers: Mutex::new(vec![ActionResult::Done(Some("900".into()))]),
+        ..Server::default()
+    };
+    rig.execute(&[event("a"), patch], &server);
+    let seen = server.seen.lock().unwrap();
+    let Operation::Patch { body, .. } = &seen[1].operation else {
+        panic!("{seen:?}");
+    };
+    let body: Value = serde_json::from_str(body).unwrap();
+    assert_eq!(body["metadata"]["resourceVersion"], "7");
+}
+
+#[test]
 fn an_update_of_what_is_not_there_is_not_sent() {
     let rig = Rig::new(&[]);
     let server = Server::default();

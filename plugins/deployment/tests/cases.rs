@@ -1,0 +1,20 @@
+//! Runs every file under `cases/`: objects, a key, and what the controller must decide about it.
+//! The host's tests run the same files through the built plugin.
+
+use std::path::Path;
+
+use deployment::DeploymentController;
+
+fn folder() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/cases"))
+}
+
+#[test]
+fn every_case_comes_out_as_expected() {
+    cases::check::<DeploymentController>(folder());
+}
+
+#[test]
+fn every_field_of_the_manifest_is_needed() {
+    cases::check_fields::<DeploymentController>(folder());
+}
