@@ -1,0 +1,3 @@
+//! What several of the workload controllers need.
+
+pub mod revision;
