@@ -1,0 +1,94 @@
+//! Tests of controllers as data. The README has the format of the files.
+//!
+//! Everything here panics with a text that says what is wrong: it is called by tests.
+
+mod decision;
+mod diff;
+mod expand;
+mod file;
+
+use std::path::Path;
+
+use pilothouse_sdk::testing::FakeCluster;
+use pilothouse_sdk::{Controller, Manifest, ObjectRef};
+use serde_json::Value;
+
+pub use decision::decision;
+pub use file::{Case, load};
+
+/// Runs every case of a folder's files with a controller.
+///
+/// # Panics
+///
+/// A case comes out differently than it says; or a file is not in the format, or there is none.
+pub fn check<C: Controller>(folder: &Path) {
+    let manifest = C::manifest();
+    let cases = load(folder, &manifest);
+    let faults: Vec<String> = cases
+        .iter()
+        .filter_map(|case| case.fault(&run::<C>(manifest.clone(), case)))
+        .collect();
+    report(&faults, cases.len());
+}
+
+/// Checks that each field that the manifest asks for changes how some case comes out.
+///
+/// # Panics
+///
+/// A field is not needed. The message names all of them.
+pub fn check_fields<C: Controller>(folder: &Path) {
+    let whole = C::manifest();
+    let cases = load(folder, &whole);
+    let mut needless = Vec::new();
+    for (read, fields) in whole.reads.iter().map(|read| read.fields.len()).enumerate() {
+        for field in 0..fields {
+            let mut manifest = whole.clone();
+            let fields = &mut manifest.reads[read].fields;
+            let name = fields.remove(field);
+            if fields.is_empty() {
+                // Without any the whole object would be read. This one is always there.
+                fields.push(".metadata.uid".to_owned());
+            }
+            let is_missed = |case: &Case| run::<C>(manifest.clone(), case) != case.expect;
+            if !cases.iter().any(is_missed) {
+                needless.push(format!("{name} of {}", whole.reads[read].kind));
+            }
+        }
+    }
+    assert!(
+        needless.is_empty(),
+        "no case needs what the manifest reads:\n{}",
+        needless.join("\n")
+    );
+}
+
+/// What a controller decides about a case's key, when it sees of the objects what this manifest
+/// reads.
+#[must_use]
+pub fn run<C: Controller>(manifest: Manifest, case: &Case) -> Value {
+    let cluster = FakeCluster::new(manifest).at(case.now.0);
+    let cluster = case.objects.iter().fold(cluster, FakeCluster::with);
+    let cluster = cluster
+        .attempt(case.attempt)
+        .previous(case.previous.iter().cloned());
+    let cluster = match &case.memo {
+        Value::Null => cluster,
+        memo => cluster.memo(memo),
+    };
+    let key: &ObjectRef = &case.key;
+    decision(&cluster.reconcile_key::<C>(key))
+}
+
+/// Ends the test if there are faults.
+///
+/// # Panics
+///
+/// There are.
+pub fn report(faults: &[String], cases: usize) {
+    assert!(
+        faults.is_empty(),
+        "{} of {cases} cases:\n{}",
+        faults.len(),
+        faults.join("\n")
+    );
+}
