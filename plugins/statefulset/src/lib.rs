@@ -1,0 +1,208 @@
+//! Keeps the pods of every StatefulSet, each with its name and its storage.
+//!
+//! The rules are those of kube-controller-manager's statefulset controller
+//! (`pkg/controller/statefulset` in kubernetes/kubernetes). The README lists them, with the
+//! differences.
+
+mod events;
+mod history;
+mod identity;
+mod objects;
+mod ownership;
+mod replicas;
+mod retention;
+mod rollout;
+mod status;
+mod storage;
+mod upkeep;
+
+use std::time::Duration;
+
+use pilothouse_sdk::{
+    Action, Controller, Failure, Host, Kind, Manifest, Outcome, Request, Selection, Verb,
+};
+use workloads::pod::{self, PodView};
+use workloads::revision::{self, Revision};
+
+use history::History;
+use objects::{Claim, Pod, StatefulSet, Status};
+use ownership::{OWNER_INDEX, Pods};
+use replicas::Replicas;
+use upkeep::{Flow, Upkeep};
+
+/// The statefulset controller.
+pub struct StatefulSetController;
+
+impl Controller for StatefulSetController {
+    fn manifest() -> Manifest {
+        let version = env!("CARGO_PKG_VERSION");
+        Manifest::new("statefulset", version, Selection::of(StatefulSet::KIND))
+            .reads_as::<StatefulSet>()
+            .reads_as::<Pod>()
+            .reads_as::<Claim>()
+            .reads(Revision::KIND, REVISION_FIELDS)
+            .indexes(OWNER_INDEX, Pod::KIND, [".metadata.ownerReferences[*].uid"])
+            .writes_subresource(StatefulSet::KIND, "status", [Verb::Patch])
+            .writes(Pod::KIND, [Verb::Create, Verb::Patch, Verb::Delete])
+            .writes(Claim::KIND, [Verb::Create, Verb::Patch])
+            .writes(Revision::KIND, [Verb::Create, Verb::Patch, Verb::Delete])
+    }
+
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+        let Some(set) = request.object::<StatefulSet>()? else {
+            return Ok(Outcome::done());
+        };
+        let reports = events::report(&set, &request.previous).into_iter();
+        let outcome = with(Outcome::done(), reports.map(Action::from));
+        let pods = Pods::of(host, &set)?;
+        let revisions = revision::list(host, set.namespace(), set.uid(), &set.spec.selector)?;
+        let claimed = if set.is_deleted() {
+            Vec::new()
+        } else {
+            pods.claim(&set, &revisions)?
+        };
+        if !claimed.is_empty() {
+            // What is adopted counts at the next reconcile, which the adoption brings about.
+            let outcome = with(outcome, claimed);
+            let adopts = pods.adopts(&revisions);
+            return Ok(if adopts {
+                outcome.confirm(request.key())
+            } else {
+                outcome
+            });
+        }
+        let history = History::of(host, &set, &revisions)?;
+        let sync = Sync {
+            host,
+            set: &set,
+            pods: &pods.owned,
+            revisions: &revisions,
+            history,
+        };
+        sync.run(outcome, request.attempt)
+    }
+}
+
+pilothouse_sdk::register!(StatefulSetController);
+
+/// All fields of a [`Revision`] but its labels, by which the host selects.
+const REVISION_FIELDS: [&str; 4] = [
+    ".metadata.ownerReferences",
+    ".metadata.creationTimestamp",
+    ".data",
+    ".revision",
+];
+
+/// A set with what belongs to it.
+struct Sync<'a> {
+    host: &'a dyn Host,
+    set: &'a StatefulSet,
+    pods: &'a [Pod],
+    revisions: &'a [Revision],
+    history: History,
+}
+
+impl Sync<'_> {
+    fn run(mut self, outcome: Outcome, attempt: u32) -> Result<Outcome, Failure> {
+        let now = self.host.now();
+        if let Some(record) = self.history.record.take() {
+            // Everything else names the revision, so it waits until that is there.
+            let status = self.status(self.pods, 0, now);
+            return Ok(with(
+                outcome.with(record).stage(),
+                self.status_patch(&status)?,
+            ));
+        }
+        if self.set.is_deleted() {
+            let status = self.status(self.pods, 0, now);
+            return self.finish(outcome, &status);
+        }
+        let replicas = Replicas::of(self.set, self.pods);
+        let mut upkeep = Upkeep::new(self.host, self.set, &self.history, now);
+        let outdated = match upkeep.run(&replicas)? {
+            Flow::GoOn => rollout::outdated(self.set, &replicas, &self.history.update.name, now)?,
+            Flow::Stop => Vec::new(),
+        };
+        let mut writes = upkeep.writes;
+        let fault = writes.take_fault();
+        let is_first = attempt == 1 && writes.is_empty();
+        let outcome = writes.add_to(outcome);
+        let status = self.status(replicas.pods(), 0, now);
+        let outcome = if outdated.is_empty() {
+            self.finish(outcome, &status)?
+        } else {
+            let later = self.status(replicas.pods(), outdated.len(), now);
+            // If the deletions fail, or are not reached, that is the status.
+            let outcome = match is_first {
+                true => outcome,
+                false => with(outcome.always(), self.status_patch(&status)?),
+            };
+            self.finish_rollout(outcome, &outdated, &later)?
+        };
+        Ok(match fault {
+            Some(fault) => outcome.retry(fault),
+            None => self.requeue(outcome, &status, now),
+        })
+    }
+
+    /// The status with these pods, of which so many are going to be deleted for an update.
+    fn status<'b>(
+        &self,
+        pods: impl IntoIterator<Item = &'b Pod>,
+        outdated: usize,
+        now: Duration,
+    ) -> Status {
+        let mut status = status::of(self.set, &self.history, pods, now);
+        let outdated = i64::try_from(outdated).unwrap_or(i64::MAX);
+        status.current_replicas = status.current_replicas.saturating_sub(outdated).max(0);
+        status::complete_update(self.set, &mut status);
+        status
+    }
+
+    /// Writes the status, if it has to be, whatever has failed; and removes surplus revisions.
+    fn finish(&self, outcome: Outcome, status: &Status) -> Result<Outcome, Failure> {
+        let outcome = with(outcome.always(), self.status_patch(status)?);
+        Ok(with(
+            outcome,
+            self.history.truncation(self.set, self.pods, self.revisions),
+        ))
+    }
+
+    /// Deletes pods of older revisions, and writes the status if that has succeeded.
+    fn finish_rollout(
+        &self,
+        outcome: Outcome,
+        outdated: &[&Pod],
+        status: &Status,
+    ) -> Result<Outcome, Failure> {
+        // One that has ended is being deleted already.
+        let outdated = outdated.iter().filter(|pod| !pod.is_terminal());
+        let outcome = with(outcome.stage(), outdated.map(|pod| upkeep::delete(pod)));
+        let outcome = with(outcome.stage(), self.status_patch(status)?);
+        let surplus = self.history.truncation(self.set, self.pods, self.revisions);
+        Ok(with(outcome.always(), surplus))
+    }
+
+    fn status_patch(&self, status: &Status) -> Result<Option<Action>, Failure> {
+        let is_needed = status::differs(self.set, status);
+        is_needed
+            .then(|| Ok(status::patch(self.set, status)?.into()))
+            .transpose()
+    }
+
+    /// Looks again when the next pod becomes available. If no pod says when that will be, as soon
+    /// as one that becomes ready now would be.
+    fn requeue(&self, outcome: Outcome, status: &Status, now: Duration) -> Outcome {
+        let min_ready = self.set.min_ready();
+        if min_ready.is_zero() || status.ready_replicas == status.available_replicas {
+            return outcome;
+        }
+        let next = pod::next_available(self.pods, min_ready, now);
+        outcome.requeue_after(next.unwrap_or(min_ready))
+    }
+}
+
+/// The outcome with more actions in its current stage.
+fn with(outcome: Outcome, actions: impl IntoIterator<Item = Action>) -> Outcome {
+    actions.into_iter().fold(outcome, Outcome::with)
+}
