@@ -13,6 +13,10 @@ use crate::replicas::{Replica, Replicas};
 use crate::retention::Owners;
 use crate::{events, identity, ownership, storage};
 
+/// Most bytes of pods and claims that one reconcile creates. An outcome has at most 4 MiB; what is
+/// left over is created at the next reconcile, which the first pods bring about.
+const MAX_BYTES: usize = 3 * 1024 * 1024;
+
 /// Writes, in the order in which they depend on each other.
 #[derive(Default)]
 pub struct Writes {
@@ -78,6 +82,8 @@ pub struct Upkeep<'a> {
     set: &'a StatefulSet,
     history: &'a History,
     now: Duration,
+    /// How many bytes of objects may still be created.
+    room: usize,
     /// What has been decided.
     pub writes: Writes,
 }
@@ -100,6 +106,7 @@ impl<'a> Upkeep<'a> {
             set,
             history,
             now,
+            room: MAX_BYTES,
             writes: Writes::default(),
         }
     }
@@ -147,7 +154,7 @@ impl<'a> Upkeep<'a> {
         let found = self.claims_of(replica.ordinal)?;
         let mut are_claims_kept = false;
         if pod.is_pending() {
-            self.create_missing(&found);
+            self.create_missing(&found)?;
             if let Some(fault) = deleted_claims(&found) {
                 self.writes.faults.push(fault);
                 return Ok(Flow::Stop);
@@ -187,7 +194,7 @@ impl<'a> Upkeep<'a> {
         }
         let mut fault = None;
         if !is_mounted {
-            self.create_missing(found);
+            self.create_missing(found)?;
             fault = deleted_claims(found);
         }
         if !is_named {
@@ -220,6 +227,9 @@ impl<'a> Upkeep<'a> {
 
     /// Creates a pod, and the claims that it lacks.
     fn create(&mut self, ordinal: i64) -> Result<Flow, Failure> {
+        if self.room == 0 {
+            return Ok(Flow::Stop);
+        }
         let found = self.claims_of(ordinal)?;
         let owners = self.owners("", ordinal);
         let claims = found.iter().filter_map(|found| found.claim.as_ref());
@@ -227,7 +237,7 @@ impl<'a> Upkeep<'a> {
             // The garbage collector deletes it, as its pod is gone.
             return Ok(Flow::Stop);
         }
-        let is_complete = self.create_missing(&found);
+        let is_complete = self.create_missing(&found)?;
         if let Some(fault) = deleted_claims(&found) {
             let name = identity::pod_name(self.set, ordinal);
             let event = events::pod(self.set, "Create", &name, Err(&fault));
@@ -237,10 +247,11 @@ impl<'a> Upkeep<'a> {
         }
         let Recorded { name, template } = self.recorded_for(ordinal);
         let pod = identity::new_pod(self.set, template, name, ordinal);
-        let pod = Create::new(&pod)?.into();
+        let pod = Create::new(&pod)?;
+        self.room = self.room.saturating_sub(pod.object.len());
         match is_complete {
-            true => self.writes.first.push(pod),
-            false => self.writes.pods.push(pod),
+            true => self.writes.first.push(pod.into()),
+            false => self.writes.pods.push(pod.into()),
         }
         self.tell_conflicts(ordinal, "", &found);
         let patches = self.patches(&self.owners("", ordinal), &found)?;
@@ -291,13 +302,15 @@ impl<'a> Upkeep<'a> {
     }
 
     /// Creates the claims that are missing. True if none is.
-    fn create_missing(&mut self, found: &[Found]) -> bool {
-        let missing = found.iter().filter(|found| found.claim.is_none());
-        let missing = missing.map(|found| Create::new(&found.wanted.object));
-        let missing: Vec<Action> = missing.filter_map(Result::ok).map(Action::from).collect();
-        let is_complete = missing.is_empty();
-        self.writes.claims.extend(missing);
-        is_complete
+    fn create_missing(&mut self, found: &[Found]) -> Result<bool, Failure> {
+        let mut is_complete = true;
+        for missing in found.iter().filter(|found| found.claim.is_none()) {
+            let create = Create::new(&missing.wanted.object)?;
+            self.room = self.room.saturating_sub(create.object.len());
+            self.writes.claims.push(create.into());
+            is_complete = false;
+        }
+        Ok(is_complete)
     }
 
     fn owners<'b>(&'b self, pod_uid: &'b str, ordinal: i64) -> Owners<'b> {

@@ -51,7 +51,6 @@ impl Cluster {
         let cluster = cluster.with(set);
         Self {
             cluster: Some(cluster),
-            set,
             now: now.0,
         }
     }
