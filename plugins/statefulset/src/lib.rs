@@ -128,16 +128,17 @@ impl Sync<'_> {
         let is_first = attempt == 1 && writes.is_empty();
         let outcome = writes.add_to(outcome);
         let status = self.status(replicas.pods(), 0, now);
-        let outcome = if outdated.is_empty() {
-            self.finish(outcome, &status)?
-        } else {
-            let later = self.status(replicas.pods(), outdated.len(), now);
-            // If the deletions fail, or are not reached, that is the status.
-            let outcome = match is_first {
-                true => outcome,
-                false => with(outcome.always(), self.status_patch(&status)?),
-            };
-            self.finish_rollout(outcome, &outdated, &later)?
+        let outcome = match outdated.is_empty() {
+            true => self.finish(outcome, &status)?,
+            false => {
+                // If the deletions fail, or are not reached, that is the status.
+                let before = if is_first {
+                    None
+                } else {
+                    self.status_patch(&status)?
+                };
+                self.finish_rollout(outcome, &outdated, before, &replicas, now)?
+            }
         };
         Ok(match fault {
             Some(fault) => outcome.retry(fault),
@@ -168,19 +169,27 @@ impl Sync<'_> {
         ))
     }
 
-    /// Deletes pods of older revisions, and writes the status if that has succeeded.
+    /// Writes a status, if there is one, deletes pods of older revisions, and writes the status if
+    /// that has succeeded.
     fn finish_rollout(
         &self,
         outcome: Outcome,
         outdated: &[&Pod],
-        status: &Status,
+        before: Option<Action>,
+        replicas: &Replicas<'_>,
+        now: Duration,
     ) -> Result<Outcome, Failure> {
+        let status = self.status(replicas.pods(), outdated.len(), now);
+        let after = match before {
+            Some(_) => Some(status::patch(self.set, &status)?.into()),
+            None => self.status_patch(&status)?,
+        };
         // One that has ended is being deleted already.
         let outdated = outdated.iter().filter(|pod| !pod.is_terminal());
-        let outcome = with(outcome.stage(), outdated.map(|pod| upkeep::delete(pod)));
-        let outcome = with(outcome.stage(), self.status_patch(status)?);
+        let outcome = with(outcome.always(), before).stage();
+        let outcome = with(outcome, outdated.map(|pod| upkeep::delete(pod))).stage();
         let surplus = self.history.truncation(self.set, self.pods, self.revisions);
-        Ok(with(outcome.always(), surplus))
+        Ok(with(with(outcome, after).always(), surplus))
     }
 
     fn status_patch(&self, status: &Status) -> Result<Option<Action>, Failure> {
