@@ -1,10 +1,11 @@
 //! Which revisions a set is at: the current one, and the one that it is updated to.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use pilothouse_sdk::{Action, Failure, Host};
 use serde_json::Value;
 use workloads::revision::{self, NewRevision, Revision};
+use workloads::template;
 
 use crate::objects::{Pod, StatefulSet};
 
@@ -77,7 +78,10 @@ impl History {
         data: &Value,
         number: i64,
     ) -> Result<Self, Failure> {
-        let labels = template_labels(set);
+        let labels = template::labels(&set.spec.template);
+        let labels = labels
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
         let new = NewRevision {
             owner: &set.object(),
             owner_uid: set.uid(),
@@ -142,13 +146,4 @@ fn recorded(revision: &Revision) -> Result<Recorded, Failure> {
         Failure::terminal(format!("{object} records no spec.template: delete it"))
     })?;
     Ok(Recorded { name, template })
-}
-
-fn template_labels(set: &StatefulSet) -> BTreeMap<String, String> {
-    let labels = set.spec.template["metadata"]["labels"].as_object();
-    let labels = labels.into_iter().flatten();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    labels
-        .map(|(name, value)| (name.clone(), text(value)))
-        .collect()
 }

@@ -1,7 +1,7 @@
 //! The identity of a pod: its ordinal, and what follows from it.
 
 use pilothouse_sdk::OwnerReference;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::objects::{Pod, REVISION_LABEL, StatefulSet};
 use crate::storage;
@@ -10,9 +10,6 @@ use crate::storage;
 pub const POD_NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
 /// Label of a pod: its ordinal.
 pub const POD_INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
-
-/// Longest prefix from which the API server would derive a pod's name.
-const MAX_PREFIX: usize = 253;
 
 /// The name of the set and the ordinal that a pod's name consists of. `None`: it does not end in a
 /// hyphen and digits. An ordinal of `None` does not fit into 32 bits.
@@ -63,25 +60,11 @@ pub fn new_pod(set: &StatefulSet, template: &Value, revision: &str, ordinal: i64
         labels.insert(label.to_owned(), value.into());
     }
     labels.insert(REVISION_LABEL.to_owned(), revision.into());
-    let mut metadata = json!({
-        "namespace": set.namespace(),
-        "name": name,
-        "generateName": prefix(set.name()),
-        "labels": labels,
-        "ownerReferences": [controller_reference(set)],
-    });
-    for copied in ["annotations", "finalizers"] {
-        let value = &template["metadata"][copied];
-        if !value.is_null() {
-            metadata[copied] = value.clone();
-        }
-    }
-    json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": spec(set, &template["spec"], &name, ordinal),
-    })
+    let mut pod = workloads::template::pod(template, &set.object(), &controller_reference(set));
+    pod["spec"] = spec(set, &template["spec"], &name, ordinal);
+    pod["metadata"]["name"] = name.into();
+    pod["metadata"]["labels"] = Value::Object(labels);
+    pod
 }
 
 fn spec(set: &StatefulSet, spec: &Value, name: &str, ordinal: i64) -> Value {
@@ -96,16 +79,6 @@ fn spec(set: &StatefulSet, spec: &Value, name: &str, ordinal: i64) -> Value {
     }
     storage::mount(set, ordinal, &mut spec);
     Value::Object(spec)
-}
-
-/// What the API server would derive a pod's name from, if it had none: upstream sets it, too.
-fn prefix(set: &str) -> String {
-    let prefix = format!("{set}-");
-    if prefix.len() > MAX_PREFIX {
-        set.to_owned()
-    } else {
-        prefix
-    }
 }
 
 #[cfg(test)]

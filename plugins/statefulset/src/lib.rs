@@ -26,7 +26,7 @@ use workloads::revision::{self, Revision};
 
 use history::History;
 use objects::{Claim, Pod, StatefulSet, Status};
-use ownership::{OWNER_INDEX, Pods};
+use ownership::{OWNER_INDEX, Ownership};
 use replicas::Replicas;
 use upkeep::{Flow, Upkeep};
 
@@ -54,28 +54,27 @@ impl Controller for StatefulSetController {
         };
         let reports = events::report(&set, &request.previous).into_iter();
         let outcome = with(Outcome::done(), reports.map(Action::from));
-        let pods = Pods::of(host, &set)?;
         let revisions = revision::list(host, set.namespace(), set.uid(), &set.spec.selector)?;
-        let claimed = if set.is_deleted() {
-            Vec::new()
-        } else {
-            pods.claim(&set, &revisions)?
-        };
-        if !claimed.is_empty() {
+        let Ownership {
+            pods,
+            adoptions,
+            releases,
+        } = Ownership::of(host, &set, &revisions)?;
+        if !adoptions.is_empty() || !releases.is_empty() {
             // What is adopted counts at the next reconcile, which the adoption brings about.
-            let outcome = with(outcome, claimed);
-            let adopts = pods.adopts(&revisions);
-            return Ok(if adopts {
-                outcome.confirm(request.key())
-            } else {
+            let is_confirmed = adoptions.is_empty();
+            let outcome = with(with(outcome, adoptions), releases);
+            return Ok(if is_confirmed {
                 outcome
+            } else {
+                outcome.confirm(request.key())
             });
         }
         let history = History::of(host, &set, &revisions)?;
         let sync = Sync {
             host,
             set: &set,
-            pods: &pods.owned,
+            pods: &pods,
             revisions: &revisions,
             history,
         };

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use pilothouse_sdk::{
-    Action, Failure, Filter, Host, Kind, Metadata, ObjectRef, OwnerReference, Patch, controller_of,
+    Action, Failure, Filter, Host, Kind, Metadata, ObjectRef, OwnerReference, Patch,
 };
 use serde::Deserialize;
 use serde_json::json;
-use workloads::pod::PodView;
+use workloads::claim::{Claim, Claimable, Claimant};
 use workloads::revision::Revision;
+use workloads::selector;
 
 use crate::identity;
 use crate::objects::{Pod, StatefulSet};
@@ -16,14 +17,14 @@ use crate::objects::{Pod, StatefulSet};
 /// The index of pods by the uids of their owners.
 pub const OWNER_INDEX: &str = "owner";
 
-/// The pods that a set has to do with.
-pub struct Pods {
-    /// Those it controls, in the order of their names.
-    pub owned: Vec<Pod>,
-    /// Those without a controller that it selects and that have a name of its own.
-    orphans: Vec<Pod>,
-    /// Those it controls that it does not select, or whose names are not its own.
-    strangers: Vec<Owned>,
+/// What belongs to a set, and what is done so that it does, or does not any more.
+pub struct Ownership {
+    /// The pods that it controls, in the order of their names.
+    pub pods: Vec<Pod>,
+    /// Patches that adopt. The set must be confirmed before.
+    pub adoptions: Vec<Action>,
+    /// Patches that give up.
+    pub releases: Vec<Action>,
 }
 
 /// What is read of a pod that is perhaps given up.
@@ -40,74 +41,65 @@ struct OwnedMetadata {
     owner_references: Vec<OwnerReference>,
 }
 
-impl Pods {
-    pub fn of(host: &dyn Host, set: &StatefulSet) -> Result<Self, Failure> {
+impl Ownership {
+    /// Claims the pods that the set selects and that have a name of its own, and those of these
+    /// revisions that are orphans.
+    pub fn of(host: &dyn Host, set: &StatefulSet, revisions: &[Revision]) -> Result<Self, Failure> {
         let namespace = Some(set.namespace());
-        let selector = Filter::label_selector(&set.spec.selector)?;
-        let selected: Vec<Pod> = host.list_as(namespace, &selector)?;
+        let selected: Vec<Pod> = match selector::filter(&set.spec.selector) {
+            Ok(Some(selected)) => host.list_as(namespace, &selected)?,
+            Ok(None) => Vec::new(),
+            Err(reason) => return Err(Failure::terminal(format!("spec.selector: {reason}"))),
+        };
         let owner = Filter::index(OWNER_INDEX, set.uid());
-        let mut strangers: Vec<Owned> = host.list(Pod::KIND, namespace, &owner)?;
+        let mut unselected: Vec<Owned> = host.list(Pod::KIND, namespace, &owner)?;
+        let names: BTreeSet<&str> = selected.iter().map(Pod::name).collect();
+        unselected.retain(|pod| !names.contains(pod.metadata.always.name.as_str()));
 
-        let members = selected.into_iter();
-        let members = members.filter(|pod| identity::is_member(set, pod.name()));
-        let (mut owned, mut orphans) = (Vec::new(), Vec::new());
-        for pod in members {
-            match controller_of(&pod.metadata.owner_references) {
-                Some(controller) if controller.uid == set.uid() => owned.push(pod),
-                None if !pod.is_deleted() => orphans.push(pod),
-                _ => {}
-            }
-        }
-        let names: BTreeSet<&str> = owned.iter().map(Pod::name).collect();
-        strangers.retain(|pod| {
-            let controller = controller_of(&pod.metadata.owner_references);
-            let is_ours = controller.is_some_and(|controller| controller.uid == set.uid());
-            is_ours && !names.contains(pod.metadata.always.name.as_str())
-        });
+        let claimant = Claimant::new(StatefulSet::KIND, &set.metadata.always);
+        let is_member = |pod: &Pod| identity::is_member(set, pod.name());
+        let claims = claimant.claim_all(Pod::KIND, selected, is_member)?;
+        let given_up = claimant.claim_all(Pod::KIND, unselected, |_| false)?;
+        let is_orphan = |revision: &&Revision| claimant.claim(*revision, true) == Claim::Adopt;
+        let orphans = revisions.iter().filter(is_orphan);
+        let orphans = orphans.map(|orphan| claimant.adoption(Revision::KIND, orphan));
+        let revisions: Vec<Patch> = orphans.collect::<Result<_, _>>()?;
+
+        let adoptions = revisions
+            .into_iter()
+            .chain(claims.adoptions)
+            .map(Action::from);
+        let releases = claims
+            .releases
+            .into_iter()
+            .chain(given_up.releases)
+            .map(Action::from);
         Ok(Self {
-            owned,
-            orphans,
-            strangers,
+            pods: claims.owned,
+            adoptions: adoptions.collect(),
+            releases: releases.collect(),
         })
-    }
-
-    /// True if a pod or a revision is to be adopted.
-    pub fn adopts(&self, revisions: &[Revision]) -> bool {
-        !self.orphans.is_empty() || orphaned(revisions).next().is_some()
-    }
-
-    /// Adopts the orphans, and gives up the strangers.
-    pub fn claim(&self, set: &StatefulSet, revisions: &[Revision]) -> Result<Vec<Action>, Failure> {
-        let ours = identity::controller_reference(set);
-        let mut actions = Vec::new();
-        for revision in orphaned(revisions) {
-            actions.push(revision.adopt(&set.object(), set.uid())?.into());
-        }
-        for pod in &self.orphans {
-            let owners = pod.metadata.owner_references.iter().cloned();
-            let owners: Vec<OwnerReference> = owners.chain([ours.clone()]).collect();
-            let uid = &pod.metadata.always.uid;
-            actions.push(set_owners(&pod.object(), uid, &owners)?.into());
-        }
-        for pod in &self.strangers {
-            let OwnedMetadata {
-                always,
-                owner_references,
-            } = &pod.metadata;
-            let owners = owner_references
-                .iter()
-                .filter(|owner| owner.uid != ours.uid);
-            let owners: Vec<OwnerReference> = owners.cloned().collect();
-            actions.push(set_owners(&always.of_kind(Pod::KIND), &always.uid, &owners)?.into());
-        }
-        Ok(actions)
     }
 }
 
-fn orphaned(revisions: &[Revision]) -> impl Iterator<Item = &Revision> {
-    revisions
-        .iter()
-        .filter(|revision| revision.controller().is_none())
+impl Claimable for Pod {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata.always
+    }
+
+    fn owners(&self) -> &[OwnerReference] {
+        &self.metadata.owner_references
+    }
+}
+
+impl Claimable for Owned {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata.always
+    }
+
+    fn owners(&self) -> &[OwnerReference] {
+        &self.metadata.owner_references
+    }
 }
 
 /// A patch that gives an object with this uid other owners. It replaces the whole list, so it is of

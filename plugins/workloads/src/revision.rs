@@ -6,11 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pilothouse_sdk::{
-    Create, Delete, Failure, Filter, Host, Kind, Metadata, ObjectRef, OwnerReference, Patch,
-    Projection, Time, controller_of,
+    Create, Delete, Failure, Host, Kind, Metadata, ObjectRef, OwnerReference, Patch, Projection,
+    Time, controller_of,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+
+use crate::claim::Claimable;
+use crate::selector;
 
 /// Label of a ControllerRevision: the hash that is also at the end of its name, unless another
 /// revision had that name.
@@ -99,23 +102,15 @@ impl Revision {
         let body = json!({"metadata": {"uid": uid}, "revision": revision});
         Ok(Patch::merge(&self.object(), &body)?)
     }
+}
 
-    /// Makes `owner`, which has this uid, the controller of an orphan. The outcome should
-    /// [confirm](pilothouse_sdk::Outcome::confirm) the owner: one that is being deleted adopts
-    /// nothing.
-    ///
-    /// # Errors
-    ///
-    /// Never: the patch has a JSON form.
-    pub fn adopt(&self, owner: &ObjectRef, uid: &str) -> Result<Patch, Failure> {
-        let mut owners = self.metadata.owner_references.clone();
-        owners.push(reference(owner, uid));
-        // A merge patch replaces the whole list, so it is of the version that the snapshot shows.
-        let metadata = json!({
-            "uid": self.metadata.always.uid, "resourceVersion": "", "ownerReferences": owners,
-        });
-        let body = json!({"metadata": metadata});
-        Ok(Patch::merge(&self.object(), &body)?)
+impl Claimable for Revision {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata.always
+    }
+
+    fn owners(&self) -> &[OwnerReference] {
+        &self.metadata.owner_references
     }
 }
 
@@ -131,7 +126,11 @@ pub fn list(
     uid: &str,
     selector: &Value,
 ) -> Result<Vec<Revision>, Failure> {
-    let filter = Filter::label_selector(selector)?;
+    let filter = match selector::filter(selector) {
+        Ok(Some(filter)) => filter,
+        Ok(None) => return Ok(Vec::new()),
+        Err(reason) => return Err(Failure::terminal(format!("spec.selector: {reason}"))),
+    };
     let mut revisions: Vec<Revision> = host.list_as(Some(namespace), &filter)?;
     revisions.retain(|revision| revision.controller().is_none_or(|owner| owner == uid));
     sort(&mut revisions);
