@@ -1,19 +1,33 @@
 //! Events about what has been written. They tell what became of each write, so the key's next
 //! reconcile writes them.
 
-use pilothouse_sdk::{ActionResult, Effect, EffectVerb, Event, Kind};
+use pilothouse_sdk::{Action, ActionResult, Effect, EffectVerb, Event, Kind, Outcome};
 
 use crate::identity;
 use crate::objects::{Claim, Pod, StatefulSet};
 use crate::storage;
 
-/// Most Events about one outcome. The host takes 100 of one outcome, among them those of `note`.
-const MAX_REPORTED: usize = 60;
+/// Most Events of one outcome. The host refuses an outcome with more.
+const MAX_EVENTS: usize = 100;
 
 /// The Events about what became of the set's last outcome.
 pub fn report(set: &StatefulSet, previous: &[Effect]) -> Vec<Event> {
     let events = previous.iter().flat_map(|effect| about(set, effect));
-    events.take(MAX_REPORTED).collect()
+    events.take(MAX_EVENTS).collect()
+}
+
+/// The outcome with no more Events than the host takes.
+pub fn limited(mut outcome: Outcome) -> Outcome {
+    let mut room = MAX_EVENTS;
+    for stage in &mut outcome.stages {
+        stage.actions.retain(|action| {
+            let is_event = matches!(action, Action::Event(_));
+            let is_kept = !is_event || room > 0;
+            room -= usize::from(is_event && is_kept);
+            is_kept
+        });
+    }
+    outcome
 }
 
 fn about(set: &StatefulSet, effect: &Effect) -> Vec<Event> {

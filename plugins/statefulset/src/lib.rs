@@ -4,6 +4,7 @@
 //! (`pkg/controller/statefulset` in kubernetes/kubernetes). The README lists them, with the
 //! differences.
 
+mod claims;
 mod events;
 mod history;
 mod identity;
@@ -15,6 +16,7 @@ mod rollout;
 mod status;
 mod storage;
 mod upkeep;
+mod writes;
 
 use std::time::Duration;
 
@@ -24,6 +26,7 @@ use pilothouse_sdk::{
 use workloads::pod::{self, PodView};
 use workloads::revision::{self, Revision};
 
+use claims::Claims;
 use history::History;
 use objects::{Claim, Pod, StatefulSet, Status};
 use ownership::{OWNER_INDEX, Ownership};
@@ -78,7 +81,7 @@ impl Controller for StatefulSetController {
             revisions: &revisions,
             history,
         };
-        sync.run(outcome, request.attempt)
+        Ok(events::limited(sync.run(outcome, request.attempt)?))
     }
 }
 
@@ -114,16 +117,17 @@ impl Sync<'_> {
         }
         if self.set.is_deleted() {
             let status = self.status(self.pods, 0, now);
-            return self.finish(outcome, &status);
+            return Ok(self.requeue(self.finish(outcome, &status)?, &status, now));
         }
         let replicas = Replicas::of(self.set, self.pods);
-        let mut upkeep = Upkeep::new(self.host, self.set, &self.history, now);
+        let claims = Claims::new(self.host, self.set, &replicas)?;
+        let mut upkeep = Upkeep::new(self.set, &self.history, claims, now);
         let outdated = match upkeep.run(&replicas)? {
             Flow::GoOn => rollout::outdated(self.set, &replicas, &self.history.update.name, now)?,
             Flow::Stop => Vec::new(),
         };
-        let mut writes = upkeep.writes;
-        let fault = writes.take_fault();
+        let writes = upkeep.writes;
+        let fault = writes.fault().cloned();
         let is_first = attempt == 1 && writes.is_empty();
         let outcome = writes.add_to(outcome);
         let status = self.status(replicas.pods(), 0, now);

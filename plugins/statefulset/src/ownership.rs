@@ -17,6 +17,9 @@ use crate::objects::{Pod, StatefulSet};
 /// The index of pods by the uids of their owners.
 pub const OWNER_INDEX: &str = "owner";
 
+/// Most patches of a sort that one reconcile sends. An outcome has at most 10,000 actions.
+const MAX_CLAIMED: usize = 4_000;
+
 /// What belongs to a set, and what is done so that it does, or does not any more.
 pub struct Ownership {
     /// The pods that it controls, in the order of their names.
@@ -76,8 +79,8 @@ impl Ownership {
             .map(Action::from);
         Ok(Self {
             pods: claims.owned,
-            adoptions: adoptions.collect(),
-            releases: releases.collect(),
+            adoptions: adoptions.take(MAX_CLAIMED).collect(),
+            releases: releases.take(MAX_CLAIMED).collect(),
         })
     }
 }

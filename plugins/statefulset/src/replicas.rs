@@ -1,15 +1,22 @@
 //! Which pods a set has for the ordinals that are wanted, and which are too many.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use workloads::pod::PodView;
 
 use crate::objects::{Pod, StatefulSet};
 
+/// Most pods that are not there yet that one reconcile looks at. A set may want two billion.
+const MAX_MISSING: usize = 2_000;
+
 /// The pods of a set, by what becomes of them.
 pub struct Replicas<'a> {
-    /// One for each ordinal that is wanted, in their order.
+    /// One for each ordinal that is wanted, in their order. Of those that are not there only the
+    /// first [`MAX_MISSING`].
     pub wanted: Vec<Replica<'a>>,
+    /// How many more are wanted and are not there.
+    missing: usize,
     /// Those with other ordinals, the highest first.
     pub condemned: Vec<&'a Pod>,
 }
@@ -27,30 +34,51 @@ impl<'a> Replicas<'a> {
     /// fit into 32 bits is left alone.
     pub fn of(set: &StatefulSet, pods: &'a [Pod]) -> Self {
         let ordinals = set.ordinals();
-        let empty = ordinals
-            .clone()
-            .map(|ordinal| Replica { ordinal, pod: None });
-        let mut wanted: Vec<Replica<'a>> = empty.collect();
-        let mut condemned: Vec<(i64, &Pod)> = Vec::new();
+        let (mut there, mut condemned) = (BTreeMap::new(), Vec::new());
         for pod in pods {
-            let Some(ordinal) = pod.ordinal() else {
-                continue;
-            };
-            let place = usize::try_from(ordinal - ordinals.start);
-            match place.ok().and_then(|place| wanted.get_mut(place)) {
-                Some(replica) => replica.pod = Some(pod),
-                None => condemned.push((ordinal, pod)),
+            match pod.ordinal() {
+                Some(ordinal) if ordinals.contains(&ordinal) => {
+                    there.insert(ordinal, pod);
+                }
+                Some(ordinal) => condemned.push((ordinal, pod)),
+                None => {}
             }
         }
         condemned.sort_by_key(|(ordinal, _)| -ordinal);
+        let is_missing = |ordinal: &i64| !there.contains_key(ordinal);
+        let first: Vec<i64> = ordinals.filter(is_missing).take(MAX_MISSING).collect();
+        let missing = usize::try_from(set.replicas()).unwrap_or(0) - there.len() - first.len();
+        let first = first
+            .into_iter()
+            .map(|ordinal| Replica { ordinal, pod: None });
+        let there = there.into_iter();
+        let there = there.map(|(ordinal, pod)| Replica {
+            ordinal,
+            pod: Some(pod),
+        });
+        let mut wanted: Vec<Replica<'a>> = there.chain(first).collect();
+        wanted.sort_by_key(|replica| replica.ordinal);
         let condemned = condemned.into_iter().map(|(_, pod)| pod).collect();
-        Self { wanted, condemned }
+        Self {
+            wanted,
+            missing,
+            condemned,
+        }
     }
 
     /// All pods.
     pub fn pods(&self) -> impl Iterator<Item = &'a Pod> + '_ {
         let wanted = self.wanted.iter().filter_map(|replica| replica.pod);
         wanted.chain(self.condemned.iter().copied())
+    }
+
+    /// How many of the wanted ones are not there, not available, or being deleted.
+    pub fn unavailable(&self, min_ready: Duration, now: Duration) -> usize {
+        let is_unavailable = |replica: &&Replica<'_>| {
+            let pod = replica.pod;
+            pod.is_none_or(|pod| is_unavailable(pod, min_ready, now))
+        };
+        self.missing + self.wanted.iter().filter(is_unavailable).count()
     }
 
     /// The first that is unavailable: of the wanted ones, or else the condemned one with the lowest
@@ -63,14 +91,6 @@ impl<'a> Replicas<'a> {
             .map(|replica| replica.pod)
             .chain(condemned);
         all.find(|pod| pod.is_none_or(|pod| is_unavailable(pod, min_ready, now)))?
-    }
-}
-
-impl Replica<'_> {
-    /// True if there is no pod, or one that is not available or is being deleted.
-    pub fn is_unavailable(&self, min_ready: Duration, now: Duration) -> bool {
-        self.pod
-            .is_none_or(|pod| is_unavailable(pod, min_ready, now))
     }
 }
 

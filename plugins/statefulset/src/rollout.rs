@@ -9,6 +9,9 @@ use workloads::pod::PodView;
 use crate::objects::{Pod, StatefulSet};
 use crate::replicas::Replicas;
 
+/// Most pods that one reconcile deletes for an update.
+const MAX_DELETIONS: usize = 1_000;
+
 /// The pods that are deleted so that they come again at the update revision: from the highest
 /// ordinal down to the partition, and no more than may be unavailable.
 pub fn outdated<'a>(
@@ -27,18 +30,16 @@ pub fn outdated<'a>(
         Some(rolling) => max_unavailable(&rolling.max_unavailable, set.replicas())?,
         None => 1,
     };
-    let min_ready = set.min_ready();
-    let wanted = replicas.wanted.iter();
-    let unavailable = wanted
-        .filter(|replica| replica.is_unavailable(min_ready, now))
-        .count();
+    let unavailable = replicas.unavailable(set.min_ready(), now);
     let budget = max_unavailable.saturating_sub(unavailable);
-    let partition = usize::try_from(partition).unwrap_or(0);
-    let targets = replicas.wanted.iter().skip(partition).rev();
+    let lowest = set.ordinals().start + partition;
+    let targets = replicas.wanted.iter().rev();
+    let targets = targets.take_while(|replica| replica.ordinal >= lowest);
+    let is_outdated = |pod: &&Pod| pod.revision() != update_revision && !pod.is_deleted();
     let outdated = targets
         .filter_map(|replica| replica.pod)
-        .filter(|pod| pod.revision() != update_revision && !pod.is_deleted());
-    Ok(outdated.take(budget).collect())
+        .filter(is_outdated);
+    Ok(outdated.take(budget.min(MAX_DELETIONS)).collect())
 }
 
 /// How many of so many pods may be unavailable, at least one: a number, or a percentage, rounded

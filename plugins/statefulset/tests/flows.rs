@@ -312,3 +312,41 @@ fn the_next_pod_comes_when_the_one_before_is_available() {
     assert_eq!(cluster.pods(), names([0, 1]));
     assert_eq!(cluster.status()["availableReplicas"], 1);
 }
+
+/// Events are lost, and not the outcome, when there are more than the host takes.
+#[test]
+fn a_change_of_five_hundred_claims_is_one_outcome() {
+    let mut cluster = Cluster::new(parallel(set(500)));
+    cluster.settle();
+    cluster.edit(
+        "/spec/persistentVolumeClaimRetentionPolicy/whenDeleted",
+        json!("Delete"),
+    );
+    cluster.run();
+    let name = "data-web-499";
+    let claim = cluster
+        .object("v1/PersistentVolumeClaim", name)
+        .expect("the claim");
+    assert_eq!(claim["metadata"]["ownerReferences"][0]["name"], "web");
+}
+
+/// A set of more pods than there can be is no danger to the others.
+#[test]
+fn a_set_of_two_billion_pods_gets_its_first_ones() {
+    let mut huge = set(2_000_000_000);
+    huge["spec"]["volumeClaimTemplates"] = json!([]);
+    let mut cluster = Cluster::new(huge);
+    cluster.run();
+    assert_eq!(cluster.pods(), names([0]));
+
+    let mut huge = parallel(set(2_000_000_000));
+    let template = |number| json!({"metadata": {"name": format!("log-{number}")}, "spec": {}});
+    let templates: Vec<Value> = (0..4).map(template).collect();
+    huge["spec"]["volumeClaimTemplates"] = json!(templates);
+    let cluster = Cluster::new(huge);
+    let outcome = cluster.after_revision();
+    assert!(
+        (500..10_000).contains(&outcome.actions().count()),
+        "as many as fit"
+    );
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pilothouse_sdk::testing::{FakeCluster, Run};
-use pilothouse_sdk::{Controller, Host, ObjectRef, Time};
+use pilothouse_sdk::{Controller, Host, ObjectRef, Outcome, Time};
 use serde_json::{Value, json};
 use statefulset::StatefulSetController;
 
@@ -74,6 +74,15 @@ impl Cluster {
     pub fn try_run(&mut self) -> Vec<Run> {
         let runs = self.cluster().run_due::<StatefulSetController>();
         runs.into_iter().filter(|run| run.error.is_some()).collect()
+    }
+
+    /// What is decided after the first revision is recorded.
+    pub fn after_revision(mut self) -> Outcome {
+        let cluster = self.cluster();
+        let first = cluster.turn::<StatefulSetController>("default", "web");
+        first.expect("the first outcome is valid");
+        let outcome = cluster.reconcile::<StatefulSetController>("default", "web");
+        outcome.expect("the outcome is valid")
     }
 
     /// Lets time pass.
