@@ -21,6 +21,7 @@ mod many;
 mod metrics;
 mod optional;
 mod own_project;
+mod patterns;
 mod plugin_cases;
 mod plugins;
 mod pure;

@@ -18,6 +18,7 @@ mod manual;
 mod metrics;
 mod new;
 mod output;
+mod patterns;
 mod plugins;
 mod rbac;
 mod reach;

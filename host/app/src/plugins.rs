@@ -20,6 +20,7 @@ use tracing::warn;
 
 use crate::directory::{Changes, Directory, DirectoryListing, Found, OPEN_TO_GROUP};
 use crate::informers::Watches;
+use crate::patterns::Patterns;
 use crate::reach::Reached;
 use crate::settings::{self, SettingsFile};
 use crate::shared::{Cause, Shared};
@@ -44,6 +45,7 @@ pub struct Supervisor {
     installer: Installer,
     draining: Draining,
     watches: Watches,
+    patterns: Patterns,
     shared: Arc<Shared>,
     notices: Notices,
     server: Reached,
@@ -60,6 +62,7 @@ pub struct SupervisorParts {
     pub directory: Directory,
     pub installer: InstallerParts,
     pub watches: Watches,
+    pub patterns: Patterns,
     pub shared: Arc<Shared>,
     pub notices: Notices,
     pub sources: StatusSources,
@@ -77,6 +80,7 @@ impl Supervisor {
             installer: Installer::new(parts.installer),
             draining: Draining::default(),
             watches: parts.watches,
+            patterns: parts.patterns,
             shared: parts.shared,
             notices: parts.notices,
             server: parts.server,
@@ -115,6 +119,10 @@ impl Supervisor {
                 () = self.shared.quarantine_began() => {
                     HostEvent::Quarantined(self.shared.quarantined())
                 }
+                () = self.patterns.changed() => {
+                    self.watches.adjust();
+                    continue;
+                }
                 Some(command) = self.commands.recv() => HostEvent::Command(command),
                 // A file for which there was no room is loaded again then.
                 () = tokio::time::sleep(RECHECK_INTERVAL), if is_waiting => self.read_directory(),
@@ -151,7 +159,10 @@ impl Supervisor {
             }
             HostEffect::Accept(version) => self.installer.accept(&version),
             HostEffect::Remember(version) => self.installer.remember(&version),
-            HostEffect::AdjustWatches => self.watches.adjust(),
+            HostEffect::AdjustWatches => {
+                self.watches.adjust();
+                self.patterns.plugins_changed();
+            }
             HostEffect::Answer { reply, answer } => {
                 // The client may have gone.
                 let _ = reply.send(answer);

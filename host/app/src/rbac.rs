@@ -154,12 +154,14 @@ async fn names(
         return Ok(targets.iter().cloned().zip(guessed).collect());
     };
     let discovery = kinds::of(&cluster).await?;
-    let ask = async |(kind, subresource): &Target| match discovery
-        .resolve_write(kind, subresource.as_deref())
-        .await
-    {
-        Err(error) if error.is_absence() && optional.contains(kind) => Ok(None),
-        resource => resource.map(Some),
+    let ask = async |(kind, subresource): &Target| {
+        if kind.is_pattern() {
+            return Ok(None);
+        }
+        match discovery.resolve_write(kind, subresource.as_deref()).await {
+            Err(error) if error.is_absence() && optional.contains(kind) => Ok(None),
+            resource => resource.map(Some),
+        }
     };
     Ok(served(targets, ask).await?)
 }

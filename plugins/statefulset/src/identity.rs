@@ -45,8 +45,7 @@ pub fn is_labelled(pod: &Pod) -> bool {
 
 /// A reference to the set as the controller of what it makes.
 pub fn controller_reference(set: &StatefulSet) -> OwnerReference {
-    let reference = OwnerReference::new(&set.object(), set.uid());
-    reference.controller().blocks_deletion()
+    OwnerReference::controller_of(&set.object(), set.uid())
 }
 
 /// The pod with this ordinal, made from the template that a revision of this name records.

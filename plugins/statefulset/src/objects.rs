@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pilothouse_sdk::{Kind, Metadata, ObjectRef, OwnerReference, Projection};
+use pilothouse_sdk::{IntOrString, Kind, Metadata, ObjectRef, OwnerReference, Projection};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use workloads::pod::{PodStatus, PodView, seconds};
@@ -59,8 +59,8 @@ pub struct UpdateStrategy {
 #[serde(rename_all = "camelCase", default)]
 pub struct RollingUpdate {
     pub partition: i64,
-    /// A number, or a percentage of the replicas. Null: 1.
-    pub max_unavailable: Value,
+    /// A number, or a percentage of the replicas. `None`: 1.
+    pub max_unavailable: Option<IntOrString>,
 }
 
 /// What becomes of claims when their pod is not wanted any more, or the set is deleted: `Retain`

@@ -113,7 +113,7 @@ impl Owners<'_> {
         };
         pod.owner_reference(Pod::KIND)
             .controller()
-            .blocks_deletion()
+            .block_owner_deletion()
     }
 }
 

@@ -24,7 +24,7 @@ fn set(scaled: &str, deleted: &str) -> StatefulSet {
 fn owner(kind: &str, name: &str, uid: &str, controls: bool) -> OwnerReference {
     let owner = OwnerReference::new(&ObjectRef::new(kind, "default", name), uid);
     if controls {
-        owner.controller().blocks_deletion()
+        owner.controller().block_owner_deletion()
     } else {
         owner
     }

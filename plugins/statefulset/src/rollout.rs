@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use pilothouse_sdk::Failure;
-use serde_json::Value;
+use pilothouse_sdk::{Failure, IntOrString};
 use workloads::pod::PodView;
 
 use crate::objects::{Pod, StatefulSet};
@@ -27,7 +26,7 @@ pub fn outdated<'a>(
     let rolling = strategy.rolling_update.as_ref();
     let partition = rolling.map_or(0, |rolling| rolling.partition);
     let max_unavailable = match rolling {
-        Some(rolling) => max_unavailable(&rolling.max_unavailable, set.replicas())?,
+        Some(rolling) => max_unavailable(rolling.max_unavailable.as_ref(), set.replicas())?,
         None => 1,
     };
     let unavailable = replicas.unavailable(set.min_ready(), now);
@@ -43,51 +42,38 @@ pub fn outdated<'a>(
 }
 
 /// How many of so many pods may be unavailable, at least one: a number, or a percentage, rounded
-/// down. Null stands for 1.
-pub fn max_unavailable(value: &Value, replicas: i64) -> Result<usize, Failure> {
-    let percent = |text: &str| text.strip_suffix('%')?.parse::<i64>().ok();
-    let number = match value {
-        Value::Null => Some(1),
-        Value::String(text) => percent(text).map(|percent| percent * replicas / 100),
-        other => other.as_i64(),
-    };
-    let number = number.ok_or_else(|| {
-        Failure::terminal(format!(
-            "maxUnavailable is {value}: make it a number or a percentage such as \"20%\""
-        ))
-    })?;
+/// down. Without one: 1.
+fn max_unavailable(value: Option<&IntOrString>, replicas: i64) -> Result<usize, Failure> {
+    let replicas = i32::try_from(replicas).unwrap_or(i32::MAX);
+    let number = value.map_or(Ok(1), |value| value.scaled_down(replicas))?;
     Ok(usize::try_from(number.max(1)).unwrap_or(1))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     /// `TestGetStatefulSetMaxUnavailable`.
     #[test]
     fn a_percentage_is_rounded_down_but_not_to_nothing() {
+        let text = |text: &str| Some(IntOrString::from(text));
+        let number = |number: i32| Some(IntOrString::from(number));
         let cases = [
-            (json!(null), 3, 1),
-            (json!(3), 5, 3),
-            (json!(3), 0, 3),
-            (json!(0), 0, 1),
-            (json!("10%"), 25, 2),
-            (json!("100%"), 5, 5),
-            (json!("50%"), 5, 2),
-            (json!("10%"), 5, 1),
-            (json!("1%"), 0, 1),
+            (None, 10, 1),
+            (number(3), 10, 3),
+            (number(3), 0, 3),
+            (number(0), 0, 1),
+            (text("10%"), 25, 2),
+            (text("100%"), 5, 5),
+            (text("50%"), 5, 2),
+            (text("10%"), 5, 1),
+            (text("1%"), 0, 1),
+            (text("0%"), 0, 1),
         ];
         for (value, replicas, wanted) in cases {
-            assert_eq!(
-                max_unavailable(&value, replicas),
-                Ok(wanted),
-                "{value} of {replicas}"
-            );
+            let found = max_unavailable(value.as_ref(), replicas);
+            assert_eq!(found, Ok(wanted), "{value:?} of {replicas}");
         }
-        for value in [json!("many"), json!("a%"), json!(true)] {
-            assert!(max_unavailable(&value, 5).is_err(), "{value}");
-        }
+        assert!(max_unavailable(text("many").as_ref(), 5).is_err());
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pilothouse_sdk::{
     Create, Delete, Failure, Host, Kind, Metadata, ObjectRef, OwnerReference, Patch, Projection,
-    Time, controller_of,
+    Time, controller_of, fnv32, safe_encode,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -226,7 +226,7 @@ impl NewRevision<'_> {
             "namespace": self.owner.namespace,
             "name": name,
             "labels": labels,
-            "ownerReferences": [reference(self.owner, self.owner_uid)],
+            "ownerReferences": [OwnerReference::controller_of(self.owner, self.owner_uid)],
         });
         if !self.annotations.is_empty() {
             metadata["annotations"] = json!(self.annotations);
@@ -254,18 +254,7 @@ pub fn name(owner: &str, hash: &str) -> String {
 #[must_use]
 pub fn hash(data: &Value, collisions: i32) -> String {
     let text = go_json(data) + &collisions.to_string();
-    let fnv = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
-        hash.wrapping_mul(0x0100_0193) ^ u32::from(byte)
-    });
-    safe_encode(&fnv.to_string())
-}
-
-/// Replaces each character by one of those that apimachinery's `rand.SafeEncodeString` uses.
-fn safe_encode(text: &str) -> String {
-    const SAFE: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    text.bytes()
-        .map(|byte| char::from(SAFE[usize::from(byte) % SAFE.len()]))
-        .collect()
+    safe_encode(&fnv32(text.as_bytes()).to_string())
 }
 
 /// The surplus of a history, oldest first: of the revisions (sorted) whose names are not among the
@@ -277,13 +266,6 @@ pub fn surplus<'a>(sorted: &'a [Revision], live: &BTreeSet<&str>, limit: i64) ->
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     history.truncate(history.len().saturating_sub(limit));
     history
-}
-
-/// A reference to the controller that has this uid.
-fn reference(owner: &ObjectRef, uid: &str) -> OwnerReference {
-    OwnerReference::new(owner, uid)
-        .controller()
-        .blocks_deletion()
 }
 
 /// The value as Go's `encoding/json` writes a map: members in order, `<`, `>` and `&` escaped, as

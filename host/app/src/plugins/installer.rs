@@ -153,7 +153,7 @@ impl Installer {
         for kind in manifest
             .kinds()
             .into_iter()
-            .filter(|kind| !absent.contains(*kind))
+            .filter(|kind| !absent.contains(*kind) && !kind.is_pattern())
         {
             let resource = self.parts.cluster.discovery().resolve(kind).await;
             if resource.is_ok_and(|resource| !resource.is_namespaced) {

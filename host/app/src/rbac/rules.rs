@@ -67,8 +67,21 @@ impl Named {
         }
     }
 
+    /// What RBAC writes for a pattern: every resource of a group, or of all groups.
+    fn pattern(pattern: &Kind) -> Self {
+        Self {
+            group: pattern.group.to_string(),
+            plural: "*".to_owned(),
+            is_namespaced: true,
+            is_guessed: false,
+        }
+    }
+
     /// Guesses the plural as in English, like apimachinery's `UnsafeGuessKindToResource`.
     pub fn guess((kind, subresource): &Target) -> Self {
+        if kind.is_pattern() {
+            return Self::pattern(kind);
+        }
         let is_body = |(group, body, part, _): &&(&str, &str, &str, &str)| {
             *kind.group == **group && *kind.kind == **body && subresource.as_deref() == Some(*part)
         };

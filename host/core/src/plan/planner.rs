@@ -523,7 +523,8 @@ impl Planner<'_, '_> {
             action,
             note,
         } = event;
-        if !self.context.manifest.kinds().contains(kind) {
+        let mut kinds = self.context.manifest.kinds().into_iter();
+        if !kinds.any(|known| known == kind || known.includes(kind)) {
             return Err(Denied::Kind(kind.clone()).into());
         }
         let is_readable = self.reader.is_in_scope(kind, key);

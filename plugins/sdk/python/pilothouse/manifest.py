@@ -32,6 +32,22 @@ class Selection:
     optional: bool = member(shapes.boolean, default=False, kw_only=True)
     """The plugin works without this kind."""
 
+    def read(self, fields: Sequence[str] = ()) -> Read:
+        """A read of these fields of the selected objects, and of no others.
+
+        The host then neither keeps nor watches the others, and for the plugin there are none: a
+        read of another object finds nothing. So objects of the kind cannot be children. Without
+        fields: the whole objects.
+        """
+        return Read(
+            self.kind,
+            fields,
+            namespaces=self.namespaces,
+            labels=self.labels,
+            field_selector=self.field_selector,
+            optional=self.optional,
+        )
+
 
 @dataclass(frozen=True)
 class Read:

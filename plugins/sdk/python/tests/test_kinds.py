@@ -22,6 +22,19 @@ class Kinds(unittest.TestCase):
         kinds = [{"kind": POD}, {"kind": TEAM, "optional": True}]
         self.assertEqual((document["reconciles"], document["reads"]), (kinds, kinds))
 
+    def test_a_read_of_what_is_selected_is_narrowed_as_the_selection_is(self):
+        narrow = {
+            "labels": "a=b,!c",
+            "field_selector": "type=Opaque",
+            "namespaces": ["default"],
+            "optional": True,
+        }
+        selection = Selection("v1/Secret", **narrow)
+        self.assertEqual(selection.read([".data"]), Read("v1/Secret", [".data"], **narrow))
+        plugin = made(done, reconciles=selection, reads=[selection.read()])
+        document = plugin.manifest.to_document()
+        self.assertEqual(document["reads"], document["reconciles"])
+
     def test_the_fake_cluster_says_that_it_runs_the_keys_of_one_kind(self):
         kinds = [POD, CONFIG_MAP]
         plugin = made(done, reconciles=[Selection(kind) for kind in kinds], reads=kinds)

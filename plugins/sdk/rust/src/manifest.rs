@@ -203,7 +203,7 @@ impl Manifest {
 
     /// Declares that the plugin reads these fields of this kind. List only those that it uses,
     /// because a change to another field then does not run a key. The namespace, name, uid and
-    /// deletionTimestamp of an object are always there.
+    /// deletionTimestamp of an object are always visible, as far as it has them.
     #[must_use]
     pub fn reads<'a>(self, kind: &str, fields: impl IntoIterator<Item = &'a str>) -> Self {
         self.reads_only(Read::new(kind, fields))
@@ -391,6 +391,19 @@ impl Selection {
     pub fn also_enqueued_by(mut self, kind: &str) -> Self {
         self.also_enqueued_by.push(kind.to_owned());
         self
+    }
+
+    /// A read of these fields of the selected objects, and of no others. Without fields: the whole
+    /// objects. See [`Manifest::reads_selected_as`] for what that means.
+    #[must_use]
+    pub fn read<'a>(&self, fields: impl IntoIterator<Item = &'a str>) -> Read {
+        Read {
+            optional: self.optional,
+            namespaces: self.namespaces.clone(),
+            labels: self.labels.clone(),
+            field_selector: self.field_selector.clone(),
+            ..Read::new(&self.kind, fields)
+        }
     }
 }
 
