@@ -1,8 +1,9 @@
 //! A cluster with one StatefulSet, and a kubelet that does what a test says.
+#![allow(dead_code, reason = "each test file uses a part")]
 
 use std::time::Duration;
 
-use pilothouse_sdk::testing::{FakeCluster, Run};
+use pilothouse_sdk::testing::{Failing, FakeCluster, Run};
 use pilothouse_sdk::{Controller, Host, ObjectRef, Outcome, Time};
 use serde_json::{Value, json};
 use statefulset::StatefulSetController;
@@ -37,6 +38,15 @@ pub fn set(replicas: i64) -> Value {
             },
         },
     })
+}
+
+/// The notes of all Events.
+pub fn notes(cluster: &FakeCluster) -> Vec<String> {
+    cluster
+        .events()
+        .iter()
+        .map(|event| event.note.clone())
+        .collect()
 }
 
 pub struct Cluster {
@@ -83,6 +93,16 @@ impl Cluster {
         first.expect("the first outcome is valid");
         let outcome = cluster.reconcile::<StatefulSetController>("default", "web");
         outcome.expect("the outcome is valid")
+    }
+
+    /// Lets writes fail.
+    pub fn fail(&mut self, failing: Failing) {
+        self.change(|cluster| cluster.failing(failing));
+    }
+
+    /// Lets no write fail any more.
+    pub fn heal(&mut self) {
+        self.change(FakeCluster::healed);
     }
 
     /// Lets time pass.
