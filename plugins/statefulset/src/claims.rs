@@ -20,8 +20,8 @@ pub enum Claims<'a> {
 }
 
 /// A claim that a pod needs, as it is.
-pub struct Found {
-    pub wanted: storage::Wanted,
+pub struct Found<'a> {
+    pub wanted: storage::Wanted<'a>,
     /// `None`: it is missing.
     pub claim: Option<Claim>,
 }
@@ -45,8 +45,8 @@ impl<'a> Claims<'a> {
     }
 
     /// The claims that the pod of this ordinal needs.
-    pub fn of(&self, set: &StatefulSet, ordinal: i64) -> Result<Vec<Found>, Failure> {
-        let wanted = storage::claims(set, ordinal).into_iter();
+    pub fn of<'b>(&self, set: &'b StatefulSet, ordinal: i64) -> Result<Vec<Found<'b>>, Failure> {
+        let wanted = storage::claims(set, ordinal);
         let found = wanted.map(|wanted| {
             let claim = self.get(set.namespace(), &wanted.name)?;
             Ok(Found { wanted, claim })

@@ -21,7 +21,7 @@ mod writes;
 use std::time::Duration;
 
 use pilothouse_sdk::{
-    Action, Controller, Failure, Host, Kind, Manifest, Outcome, Request, Selection, Verb,
+    Action, Controller, Failure, Host, Kind, Limits, Manifest, Outcome, Request, Selection, Verb,
 };
 use workloads::pod::{self, PodView};
 use workloads::revision::{self, Revision};
@@ -40,6 +40,7 @@ impl Controller for StatefulSetController {
     fn manifest() -> Manifest {
         let version = env!("CARGO_PKG_VERSION");
         Manifest::new("statefulset", version, Selection::of(StatefulSet::KIND))
+            .limits(LIMITS)
             .reads_as::<StatefulSet>()
             .reads_as::<Pod>()
             .reads_as::<Claim>()
@@ -86,6 +87,14 @@ impl Controller for StatefulSetController {
 }
 
 pilothouse_sdk::register!(StatefulSetController);
+
+/// Sets of thousands of pods take more than the host's default, which is enough for some thousand.
+const LIMITS: Limits = Limits {
+    memory_bytes: None,
+    fuel: Some(5_000_000_000),
+    timeout: None,
+    concurrency: None,
+};
 
 /// All fields of a [`Revision`] but its labels, by which the host selects.
 const REVISION_FIELDS: [&str; 4] = [

@@ -7,8 +7,9 @@ use workloads::pod::PodView;
 
 use crate::objects::{Pod, StatefulSet};
 
-/// Most pods that are not there yet that one reconcile looks at. A set may want two billion.
-const MAX_MISSING: usize = 2_000;
+/// Most pods that are not there yet that one reconcile looks at: as many as upstream creates at the
+/// same time. A set may want two billion.
+const MAX_MISSING: usize = 500;
 
 /// The pods of a set, by what becomes of them.
 pub struct Replicas<'a> {

@@ -111,7 +111,7 @@ impl<'a> Upkeep<'a> {
 
     /// Makes a pod that exists what its ordinal wants. The claims of one that is pending are seen
     /// to already.
-    fn conform(&mut self, pod: &Pod, ordinal: i64, found: &[Found]) -> Result<Flow, Failure> {
+    fn conform(&mut self, pod: &Pod, ordinal: i64, found: &[Found<'_>]) -> Result<Flow, Failure> {
         let is_mounted = storage::matches(self.set, pod, ordinal);
         let is_named = pod.name() == identity::pod_name(self.set, ordinal);
         let is_same = is_named && identity::is_labelled(pod);
@@ -207,18 +207,18 @@ impl<'a> Upkeep<'a> {
     }
 
     /// Creates the claims that are missing. True if none is.
-    fn create_missing(&mut self, found: &[Found]) -> Result<bool, Failure> {
+    fn create_missing(&mut self, found: &[Found<'_>]) -> Result<bool, Failure> {
         let mut is_complete = true;
         for missing in found.iter().filter(|found| found.claim.is_none()) {
             self.writes
-                .add(Step::Claims, Create::new(&missing.wanted.object)?);
+                .add(Step::Claims, Create::new(&missing.wanted.object(self.set))?);
             is_complete = false;
         }
         Ok(is_complete)
     }
 
     /// Warns of claims whose retention policy cannot be followed.
-    fn tell_conflicts(&mut self, ordinal: i64, pod_uid: &str, found: &[Found]) {
+    fn tell_conflicts(&mut self, ordinal: i64, pod_uid: &str, found: &[Found<'_>]) {
         let owners = Owners {
             set: self.set,
             ordinal,
@@ -232,14 +232,14 @@ impl<'a> Upkeep<'a> {
     }
 
     /// Gives the claims of a pod the owners that the retention policy wants.
-    fn own(&mut self, step: Step, pod: &Pod, found: &[Found]) -> Result<(), Failure> {
+    fn own(&mut self, step: Step, pod: &Pod, found: &[Found<'_>]) -> Result<(), Failure> {
         for patch in self.patches(pod, found)? {
             self.writes.add(step, patch);
         }
         Ok(())
     }
 
-    fn patches(&self, pod: &Pod, found: &[Found]) -> Result<Vec<Patch>, Failure> {
+    fn patches(&self, pod: &Pod, found: &[Found<'_>]) -> Result<Vec<Patch>, Failure> {
         let ordinal = pod.ordinal().unwrap_or(-1);
         patches(
             &Owners {
@@ -291,7 +291,7 @@ pub fn delete(pod: &Pod) -> Action {
 }
 
 /// Patches of the claims that do not have the owners that the retention policy wants.
-fn patches(owners: &Owners<'_>, found: &[Found]) -> Result<Vec<Patch>, Failure> {
+fn patches(owners: &Owners<'_>, found: &[Found<'_>]) -> Result<Vec<Patch>, Failure> {
     let claims = found.iter().filter_map(|found| found.claim.as_ref());
     let outdated = claims.filter(|claim| !owners.are_up_to_date(claim));
     let patches = outdated.map(|claim| {
@@ -302,7 +302,7 @@ fn patches(owners: &Owners<'_>, found: &[Found]) -> Result<Vec<Patch>, Failure> 
 }
 
 /// That claims are being deleted, so that no pod can use them.
-fn deleted_claims(found: &[Found]) -> Option<String> {
+fn deleted_claims(found: &[Found<'_>]) -> Option<String> {
     let claims = found.iter().filter_map(|found| found.claim.as_ref());
     let deleted = claims.filter(|claim| claim.is_deleted());
     let faults = deleted.map(|claim| format!("pvc {} is being deleted", claim.name()));
