@@ -98,3 +98,34 @@ impl<'a> Replicas<'a> {
 fn is_unavailable(pod: &Pod, min_ready: Duration, now: Duration) -> bool {
     pod.is_deleted() || !pod.is_available(min_ready, now)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pods_that_are_not_looked_at_are_missing_all_the_same() {
+        let set = json!({"metadata": {"name": "web"}, "spec": {"replicas": 2_000_000_000}});
+        let set: StatefulSet = serde_json::from_value(set).expect("a set");
+        let pod = |name: &str| {
+            let pod = json!({"metadata": {"name": name}, "status": {"phase": "Running",
+                "conditions": [{"type": "Ready", "status": "True"}]}});
+            serde_json::from_value::<Pod>(pod).expect("a pod")
+        };
+        let pods = [pod("web-1"), pod("web-1999999999"), pod("web-2000000000")];
+        let replicas = Replicas::of(&set, &pods);
+        let ordinals: Vec<i64> = replicas
+            .wanted
+            .iter()
+            .map(|replica| replica.ordinal)
+            .collect();
+        assert_eq!(ordinals.len(), MAX_MISSING + 2);
+        assert_eq!((ordinals[0], ordinals[1], ordinals[2]), (0, 1, 2));
+        assert_eq!(ordinals.last(), Some(&1_999_999_999));
+        assert_eq!(replicas.condemned.len(), 1);
+        let unavailable = replicas.unavailable(Duration::ZERO, Duration::ZERO);
+        assert_eq!(unavailable, 2_000_000_000 - 2);
+    }
+}
