@@ -17,6 +17,7 @@ mod hostile;
 mod informers;
 mod kinds;
 mod languages;
+mod links;
 mod many;
 mod metrics;
 mod optional;

@@ -235,3 +235,16 @@ async fn a_pattern_that_is_not_granted_by_name_is_not_read_and_nothing_is_watche
     assert!(rig.listed().await?.is_empty());
     Ok(())
 }
+
+#[tokio::test]
+async fn a_key_that_asks_for_kinds_without_end_ends_itself_and_no_other() -> Result<()> {
+    let rig = Rig::start(GRANTED, |_| ()).await?;
+    rig.count("spinning", "spin").await?;
+    let is_told = |plugin: &Value| {
+        let error = plugin["lastError"]["message"].as_str().unwrap_or_default();
+        error.contains("over limit: fuel")
+    };
+    rig.host.eventually(FILE, "told so", is_told).await?;
+    rig.count("a", "yes").await?;
+    rig.counted(&json!({"kinds": "", "unavailable": ""})).await
+}

@@ -16,6 +16,7 @@ mod kinds;
 mod logging;
 mod manual;
 mod metrics;
+mod named_files;
 mod new;
 mod output;
 mod patterns;

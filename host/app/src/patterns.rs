@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_cluster::ApiCluster;
-use pilothouse_core::{Hub, Kind, ServedKind};
+use pilothouse_core::{Hub, KindName, ServedKind};
 use tokio::time::Instant;
 
 use crate::informers::WatchLimit;
@@ -31,8 +31,7 @@ pub struct Patterns {
     shared: Arc<Shared>,
     limit: WatchLimit,
     asking: Pin<Box<dyn Future<Output = Answer> + Send>>,
-    /// What the cluster serves or has served lately, and when it was last seen to.
-    seen: BTreeMap<Kind, (ServedKind, Instant)>,
+    seen: Seen,
     /// The last question had no answer, which has been logged.
     is_silent: bool,
 }
@@ -45,14 +44,14 @@ impl Patterns {
             cluster,
             shared,
             limit,
-            seen: BTreeMap::new(),
+            seen: Seen::default(),
             is_silent: false,
         }
     }
 
     /// Plugins have come or gone. One with patterns waits for the kinds.
     pub fn plugins_changed(&mut self) {
-        let is_news = self.seen.is_empty() && self.shared.read(Cause::Plugins, Hub::wants_kinds);
+        let is_news = self.seen.0.is_empty() && self.shared.read(Cause::Plugins, Hub::wants_kinds);
         if is_news {
             self.ask_after(Duration::ZERO);
         }
@@ -86,12 +85,12 @@ impl Patterns {
     fn answered(&mut self, answer: Answer) -> bool {
         match answer {
             None => {
-                self.seen.clear();
+                self.seen = Seen::default();
                 false
             }
             Some(Ok(kinds)) => {
                 self.is_silent = false;
-                let kinds = self.settled(kinds);
+                let kinds = self.seen.settled(kinds);
                 self.shared.set_kinds(kinds);
                 true
             }
@@ -106,25 +105,23 @@ impl Patterns {
             }
         }
     }
+}
 
-    /// The kinds that are served now, and those that were served a moment ago.
+/// The kinds that the cluster serves or has served lately.
+#[derive(Default)]
+struct Seen(BTreeMap<KindName, (ServedKind, Instant)>);
+
+impl Seen {
+    /// The kinds that are served now, and those that were served a moment ago. A kind in another
+    /// version is the same kind: the version that is served now counts.
     fn settled(&mut self, kinds: Vec<ServedKind>) -> Vec<ServedKind> {
         let now = Instant::now();
         let is_recent = |since: &Instant| now.duration_since(*since) < GONE_AFTER;
-        self.seen.retain(|_, (_, since)| is_recent(since));
-        // A kind in another version is the same kind: the version that is served now counts.
-        for served in &kinds {
-            self.seen
-                .retain(|kind, _| !kind.is_version_of(&served.kind));
-        }
-        let fresh = kinds
-            .into_iter()
-            .map(|served| (served.kind.clone(), (served, now)));
-        self.seen.extend(fresh);
-        self.seen
-            .values()
-            .map(|(served, _)| served.clone())
-            .collect()
+        self.0.retain(|_, (_, since)| is_recent(since));
+        let fresh = kinds.into_iter();
+        self.0
+            .extend(fresh.map(|served| (KindName::of(&served.kind), (served, now))));
+        self.0.values().map(|(served, _)| served.clone()).collect()
     }
 }
 
@@ -136,4 +133,44 @@ async fn ask(cluster: Arc<ApiCluster>, shared: Arc<Shared>, delay: Duration) -> 
     }
     let kinds = cluster.discovery().kinds().await;
     Some(kinds.map_err(|error| error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn served(kind: &str) -> ServedKind {
+        ServedKind {
+            kind: kind.parse().unwrap(),
+            resource: "x".to_owned(),
+            is_namespaced: true,
+            verbs: Vec::new(),
+            subresources: Vec::new(),
+        }
+    }
+
+    fn settled(seen: &mut Seen, kinds: &[&str]) -> Vec<String> {
+        let kinds = kinds.iter().map(|kind| served(kind)).collect();
+        let settled = seen.settled(kinds).into_iter();
+        settled.map(|served| served.kind.to_string()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_goes_when_no_answer_has_had_it_for_twenty_seconds() {
+        let mut seen = Seen::default();
+        settled(&mut seen, &["v1/Pod", "example.com/v1/Foo"]);
+        tokio::time::advance(Duration::from_secs(19)).await;
+        let both = ["v1/Pod", "example.com/v1/Foo"];
+        assert_eq!(settled(&mut seen, &["v1/Pod"]), both);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(settled(&mut seen, &["v1/Pod"]), ["v1/Pod"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_the_server_prefers_in_another_version_is_in_that_one_at_once() {
+        let mut seen = Seen::default();
+        settled(&mut seen, &["example.com/v1beta1/Foo"]);
+        let now = settled(&mut seen, &["example.com/v1/Foo"]);
+        assert_eq!(now, ["example.com/v1/Foo"]);
+    }
 }

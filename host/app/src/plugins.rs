@@ -18,7 +18,7 @@ use pilothouse_core::{Lifecycle, RECHECK_INTERVAL, SeenDirectory, SeenFile};
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use crate::directory::{Changes, Directory, DirectoryListing, Found, OPEN_TO_GROUP};
+use crate::directory::{Changes, Directory, DirectoryListing, Found, OPEN_TO_GROUP, Stray};
 use crate::informers::Watches;
 use crate::patterns::Patterns;
 use crate::reach::Reached;
@@ -53,6 +53,8 @@ pub struct Supervisor {
     sources: StatusSources,
     /// The files that were logged because their group may write to them.
     open_to_group: BTreeSet<String>,
+    /// The settings that were logged because they are for no plugin.
+    strays: BTreeSet<Stray>,
 }
 
 /// The parts that the supervisor works with.
@@ -87,6 +89,7 @@ impl Supervisor {
             commands: parts.commands,
             sources: parts.sources,
             open_to_group: BTreeSet::new(),
+            strays: BTreeSet::new(),
         }
     }
 
@@ -195,6 +198,10 @@ impl Supervisor {
             warn!(file, "{OPEN_TO_GROUP}");
         }
         self.open_to_group.clone_from(&listing.open_to_group);
+        for stray in listing.strays.difference(&self.strays) {
+            warn!(reason = %stray, "settings that are for no plugin");
+        }
+        self.strays.clone_from(&listing.strays);
         self.installer
             .keep(|file| listing.plugins.contains_key(file));
         HostEvent::DirectoryRead(seen(listing))

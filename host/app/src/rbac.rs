@@ -17,6 +17,7 @@ use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy, load_with};
 use crate::cli::RbacArgs;
 use crate::compile;
 use crate::kinds;
+use crate::named_files::named_files;
 use crate::settings::{self, GrantSetting};
 use rules::{Named, Names, Rules, Target};
 use yaml::Account;
@@ -49,8 +50,12 @@ impl Asked {
 pub async fn print(args: &RbacArgs) -> anyhow::Result<String> {
     let engine = Engine::new(&EngineOptions::default())?;
     let compiler = compile::compiler(None);
+    let (files, problems) = named_files(&args.files);
+    if !problems.is_empty() {
+        anyhow::bail!("{}", problems.join("\nerror: "));
+    }
     let mut asked = Vec::new();
-    for file in &args.files {
+    for file in &files {
         let read = || read(&engine, &compiler, file, args.as_requested);
         asked.push(read().with_context(|| format!("{}", file.display()))?);
     }

@@ -90,4 +90,4 @@ pub use lifecycle::handles::{
     DEFAULTS_FILE, Digest, Handles, SettingsHandle, VersionHandle, lack_of_settings,
     settings_file_of,
 };
-pub use lifecycle::{Lifecycle, RECHECK_INTERVAL};
+pub use lifecycle::{Lifecycle, RECHECK_INTERVAL, lack_of_namespaces, unread_subject};

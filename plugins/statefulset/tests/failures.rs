@@ -4,7 +4,7 @@
 mod support;
 
 use pilothouse_sdk::Verb;
-use pilothouse_sdk::testing::{Failing, Fault};
+use pilothouse_sdk::testing::{Failing, WriteError};
 use serde_json::json;
 use support::{Cluster, notes, set};
 
@@ -18,7 +18,7 @@ const SET: &str = "apps/v1/StatefulSet";
 fn a_pod_that_could_not_be_created_is_created_later() {
     let mut cluster = Cluster::new(set(2));
     cluster.fail(
-        Failing::next(Verb::Create, POD, Fault::ServerError)
+        Failing::next(Verb::Create, POD, WriteError::ServerError)
             .after(1)
             .always(),
     );
@@ -54,7 +54,7 @@ fn in_parallel_a_claim_that_is_refused_stops_its_own_pod_alone() {
     parallel["spec"]["podManagementPolicy"] = json!("Parallel");
     let mut cluster = Cluster::new(parallel);
     cluster.fail(
-        Failing::next(Verb::Create, CLAIM, Fault::Forbidden)
+        Failing::next(Verb::Create, CLAIM, WriteError::Forbidden)
             .after(2)
             .always(),
     );
@@ -72,7 +72,7 @@ fn in_parallel_a_claim_that_is_refused_stops_its_own_pod_alone() {
 fn pods_come_though_the_status_cannot_be_written() {
     let mut cluster = Cluster::new(set(1));
     cluster.run();
-    let status = Failing::next(Verb::Patch, SET, Fault::ServerError).subresource("status");
+    let status = Failing::next(Verb::Patch, SET, WriteError::ServerError).subresource("status");
     cluster.fail(status.always());
     cluster.edit("/spec/replicas", json!(2));
     cluster.set_pod("web-0", "Running", true);
@@ -86,7 +86,7 @@ fn pods_come_though_the_status_cannot_be_written() {
 fn a_pod_that_could_not_be_deleted_for_an_update_still_counts() {
     let mut cluster = Cluster::new(set(3));
     cluster.settle();
-    cluster.fail(Failing::next(Verb::Delete, POD, Fault::ServerError).always());
+    cluster.fail(Failing::next(Verb::Delete, POD, WriteError::ServerError).always());
     cluster.edit("/spec/template/spec/containers/0/image", json!("foo"));
     assert!(!cluster.try_run().is_empty());
     cluster.wait(1);
@@ -104,7 +104,7 @@ fn a_pod_that_could_not_be_deleted_for_an_update_still_counts() {
 #[test]
 fn no_pod_is_made_of_a_revision_that_could_not_be_recorded() {
     let mut cluster = Cluster::new(set(1));
-    cluster.fail(Failing::next(Verb::Create, REVISION, Fault::Forbidden).always());
+    cluster.fail(Failing::next(Verb::Create, REVISION, WriteError::Forbidden).always());
     assert!(!cluster.try_run().is_empty());
     assert!(cluster.pods().is_empty());
     assert!(cluster.status()["updateRevision"].is_null());

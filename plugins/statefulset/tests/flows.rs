@@ -350,3 +350,53 @@ fn a_set_of_two_billion_pods_gets_its_first_ones() {
         "as many as fit"
     );
 }
+
+/// `TestGetPodsForStatefulSetAdopt`, `TestGetPodsForStatefulSetRelease`, and an identity that was
+/// taken away.
+#[test]
+fn a_set_takes_its_pods_back_and_gives_others_up() {
+    let mut cluster = Cluster::new(parallel(set(3)));
+    cluster.settle();
+    cluster.change_pod("web-0", "ownerReferences", json!([]));
+    cluster.change_pod("web-1", "labels", json!({"app": "other"}));
+    let mut labels =
+        cluster.object("v1/Pod", "web-2").expect("the pod")["metadata"]["labels"].clone();
+    labels["statefulset.kubernetes.io/pod-name"] = json!("web-9");
+    cluster.change_pod("web-2", "labels", labels);
+    cluster.try_run();
+    let metadata = |cluster: &mut Cluster, pod: &str| {
+        cluster.object("v1/Pod", pod).expect("the pod")["metadata"].clone()
+    };
+    assert_eq!(
+        metadata(&mut cluster, "web-0")["ownerReferences"][0]["name"],
+        "web"
+    );
+    assert_eq!(
+        metadata(&mut cluster, "web-1")["ownerReferences"],
+        json!([])
+    );
+    let label = &metadata(&mut cluster, "web-2")["labels"]["statefulset.kubernetes.io/pod-name"];
+    assert_eq!(label, "web-2");
+    assert_eq!(
+        cluster.status()["replicas"],
+        2,
+        "the name of the third is taken"
+    );
+}
+
+/// `TestStatefulSetControllerDeletionTimestampRace`: the server says that the set is being deleted.
+#[test]
+fn a_set_that_is_being_deleted_on_the_server_adopts_nothing() {
+    let mut cluster = Cluster::new(set(1));
+    cluster.settle();
+    cluster.change_pod("web-0", "ownerReferences", json!([]));
+    let mut deleted = cluster
+        .object("apps/v1/StatefulSet", "web")
+        .expect("the set");
+    deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    deleted["metadata"]["finalizers"] = json!(["orphan"]);
+    cluster.put_unseen(deleted);
+    cluster.run();
+    let pod = cluster.object("v1/Pod", "web-0").expect("the pod");
+    assert_eq!(pod["metadata"]["ownerReferences"], json!([]));
+}

@@ -155,6 +155,11 @@ class Manifest:
         """How it reads a kind. None: it does not."""
         return next((read for read in self.reads if read.kind == kind), None)
 
+    def optional_kinds(self) -> set[str]:
+        """The kinds that it works without."""
+        declared: list[Selection | Read | Write] = [*self.reconciles, *self.reads, *self.writes]
+        return {each.kind for each in declared if each.optional}
+
     def to_document(self) -> dict[str, Any]:
         """The document that the host is given."""
         document: dict[str, Any] = shapes.to_document(self)

@@ -1529,6 +1529,13 @@ pub mod pilothouse {
             /// plugin and key, so that what is left of a key leads back to it. The host sets no owner: who
             /// wants the garbage collector to delete children writes `metadata.ownerReferences`.
             ///
+            /// An object of a child's name without this label is somebody else's, another key's among them.
+            /// It is not touched: its effect is a `conflict`, as for an apply that failed. The same holds
+            /// when it comes into being, or takes a child's place, unseen by the snapshot: the server is
+            /// asked to create a child that the snapshot does not show, and to change only the object that it
+            /// shows. Who wants to hand an object over to the key gives it the label, with the value that the
+            /// conflict names; the apply adds the annotation.
+            ///
             /// When the key's object is gone, the empty list deletes its children; an outcome without a
             /// `children` action leaves them. A key that has children left runs when the host starts, also
             /// when its object went while no host ran.
@@ -1572,8 +1579,10 @@ pub mod pilothouse {
             ///
             /// Owners (`metadata.ownerReferences`) are objects that the plugin sees, with their uids, or
             /// those that were there before. The finalizers of an object that exists are changed by
-            /// `finalizer` alone, but for an apply that leaves out what it had put there. A uid must be that
-            /// of the object the snapshot shows. `metadata.managedFields` is not looked at.
+            /// `finalizer` alone, but for an apply that leaves out what it had put there. An apply,
+            /// update or patch that names a uid is of that object alone: it creates none, and is a `conflict`
+            /// if the object is another one by now. The uid must be that of the object the snapshot shows, if
+            /// it shows one, and is not empty. `metadata.managedFields` is not looked at.
             ///
             /// What would change nothing is not sent, as far as the host can know: an `apply` of what this
             /// plugin has applied already, while the object is as that apply left it or has just these fields
@@ -1755,7 +1764,7 @@ pub mod pilothouse {
                 Skipped,
                 /// 409: another field manager owns a field, or a precondition no longer holds. Also a JSON
                 /// Patch that does not fit the object as it is: one of its tests fails, or what it changes is
-                /// not there.
+                /// not there. And a child whose name another object has.
                 Conflict(_rt::String),
                 /// 409 on create: there is one of this name.
                 AlreadyExists(_rt::String),
@@ -1937,6 +1946,11 @@ pub mod exports {
                     /// The least time from the end of this run to the next one, whatever changes: for what has a
                     /// period of its own, or reads much. What changes meanwhile is not lost, the key runs then. At
                     /// most an hour; zero asks for nothing. Another version of the plugin does not wait.
+                    ///
+                    /// What an outcome applies counts as read, so it is followed by one more run, which waits for
+                    /// this time as well. If that run asks for a time again, what changes after it waits once more.
+                    /// A plugin that wants to follow the next change at once asks for a time only in the runs after
+                    /// which it needs the rest.
                     pub not_before: Milliseconds,
                     /// What the key's next request brings as `memo`: any text, of at most 64 KiB. Replacing it runs
                     /// nothing.

@@ -46,8 +46,8 @@ pub fn safe_encode(text: &str) -> String {
 /// [`safe_encode`]. The same value always has the same text; with another `collisions` it has
 /// another one, for when the name is taken by something else.
 ///
-/// It is made as Kubernetes makes `pod-template-hash` (`controller.ComputeHash`), but of the
-/// value's JSON text, ordered by key, and not of a dump of Go's memory. So the texts differ from
+/// It is made as Kubernetes makes `pod-template-hash` (`controller.ComputeHash`), but of the JSON
+/// text of the value, ordered by key, and not of a dump of Go's memory. So the texts differ from
 /// those of Kubernetes' own controllers.
 ///
 /// # Errors

@@ -8,7 +8,7 @@ use crate::object_ref::split_kind;
 /// An entry of `metadata.ownerReferences`. When its last owner is deleted, the garbage collector
 /// deletes the object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
     /// The owner's `apiVersion`.
     pub api_version: String,
@@ -19,10 +19,10 @@ pub struct OwnerReference {
     /// The owner's uid, which tells it from an earlier or later object of the same name.
     pub uid: String,
     /// The owner is the one that manages the object. An object has at most one such owner.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub controller: bool,
     /// A deletion of the owner in the foreground waits until the object is gone.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub block_owner_deletion: bool,
 }
 

@@ -63,8 +63,9 @@ enum Format {
 /// assert_eq!(memory.to_string(), "1536Mi");
 /// assert_eq!(memory.value(), 1_610_612_736);
 ///
-/// let cpus: Quantity = ["100m", "1", "2e3"].iter().map(|text|
-/// text.parse::<Quantity>()).sum::<Result<_, _>>()?; assert_eq!(cpus.to_string(), "2001100m");
+/// let requests = ["100m", "1", "2e3"].iter().map(|text| text.parse());
+/// let cpus: Quantity = requests.sum::<Result<_, _>>()?;
+/// assert_eq!(cpus.to_string(), "2001100m");
 /// assert!(cpus > Quantity::from(2_001));
 /// # Ok::<(), pilothouse_sdk::InvalidQuantity>(())
 /// ```

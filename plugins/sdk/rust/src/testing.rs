@@ -8,7 +8,7 @@ mod confirming;
 mod convert;
 mod documents;
 mod due;
-mod faults;
+mod failing;
 mod guest;
 mod sending;
 mod server;
@@ -29,8 +29,8 @@ use crate::{Effect, Event, Host, Level, Manifest, ObjectRef, Query, ReadError, S
 pub use actions::to_json;
 use caches::Caches;
 pub use due::Run;
-use faults::Faults;
-pub use faults::{Failing, Fault};
+use failing::FailingWrites;
+pub use failing::{Failing, WriteError};
 use guest::{Guest, Reading};
 use server::Server;
 
@@ -64,7 +64,7 @@ pub struct FakeCluster {
     server: Server,
     guest: Arc<Guest>,
     caches: RefCell<Caches>,
-    faults: Faults,
+    failing: FailingWrites,
     now: Duration,
     /// What a key that has not been run yet is given.
     first: Told,
@@ -101,7 +101,7 @@ impl FakeCluster {
             server: Server::new(),
             caches: RefCell::new(Caches::new(&guest)),
             guest,
-            faults: Faults::default(),
+            failing: FailingWrites::default(),
             now: Duration::ZERO,
             first: Told {
                 attempt: 1,

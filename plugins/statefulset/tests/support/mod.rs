@@ -128,6 +128,21 @@ impl Cluster {
         self.change(|cluster| cluster.with(object));
     }
 
+    /// Puts an object on the server that no watch has brought yet.
+    pub fn put_unseen(&mut self, object: Value) {
+        self.change(|cluster| cluster.with_unseen(object));
+    }
+
+    /// Changes a member of a pod's metadata.
+    pub fn change_pod(&mut self, name: &str, member: &str, value: Value) {
+        let mut pod = self.object("v1/Pod", name).expect("the pod");
+        pod["metadata"][member] = value;
+        pod["metadata"]
+            .as_object_mut()
+            .map(|metadata| metadata.remove("resourceVersion"));
+        self.put(pod);
+    }
+
     pub fn delete(&mut self, kind: &str, name: &str) {
         self.cluster()
             .delete(&ObjectRef::new(kind, "default", name));

@@ -13,6 +13,9 @@ use super::{
     BYTES_PER_FUEL, FUEL_PER_OBJECT, FUEL_PER_READ, ListPart, Reader, check_selector, spend,
 };
 
+/// Fuel for a read that is denied: its error is made into a text, and crosses to the guest.
+const FUEL_PER_DENIAL: u64 = 20_000;
+
 /// A kind that the cluster serves, as a plugin is told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownKind {
@@ -51,6 +54,9 @@ impl Reader {
 
     /// The error for a kind that the plugin may not read.
     fn denied(&mut self, scope: &Scope, kind: &Kind) -> ReadError {
+        if let Err(exhausted) = spend(&mut self.fuel, FUEL_PER_DENIAL) {
+            return exhausted;
+        }
         let mut ungranted = scope.ungranted.iter();
         let is_asked = ungranted.any(|asked| asked == kind || asked.includes(kind));
         let denied = match is_asked {
@@ -96,6 +102,7 @@ impl Reader {
     /// The kinds that the cluster serves and that a pattern includes, or the one kind that is
     /// named, ordered by group and kind. They, and which of them cannot be listed, count as read.
     pub fn kinds(&mut self, pattern: &Kind) -> Result<Vec<KnownKind>, ReadError> {
+        spend(&mut self.fuel, FUEL_PER_READ)?;
         let scope = self.scope.clone();
         let of_pattern = self.readable_pattern(&scope, pattern)?;
         let known = self.served(&scope, pattern)?;

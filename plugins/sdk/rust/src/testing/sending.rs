@@ -28,13 +28,13 @@ impl FakeCluster {
 
     /// Sends a write, unless the test wants it to fail.
     pub(super) fn send(&mut self, write: &host::Write) -> host::WriteAnswer {
-        match self.faults.of(write) {
+        match self.failing.of(write) {
             None => self.carry_to_server(write),
-            Some(fault) => {
-                if fault.is_done() {
+            Some(error) => {
+                if error.is_done() {
                     self.carry_to_server(write);
                 }
-                fault.answer()
+                error.answer()
             }
         }
     }

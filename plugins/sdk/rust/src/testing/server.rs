@@ -2,8 +2,8 @@
 //! whether a write is sent at all, is decided by the host's own code before.
 //!
 //! It knows no schemas. So it fills in no defaults, validates nothing but what `store` says, merges
-//! lists by no key, takes every kind to have a `status` subresource, and cannot do a strategic
-//! merge patch. It has no garbage collector, no quotas and no admission, converts nothing between
+//! lists by no key but the owners of a strategic merge patch, and takes every kind to have a `status`
+//! subresource. It has no garbage collector, no quotas and no admission, converts nothing between
 //! versions of a kind, and keeps no `managedFields`: it knows two field managers, the plugin and
 //! everybody else.
 
@@ -19,7 +19,7 @@ use pilothouse_core::{
 };
 use serde_json::{Value, json};
 
-use super::documents::{Unpatched, json_patch, merge};
+use super::documents::{Unpatched, json_patch, merge, strategic_merge};
 use crate::{Event, ObjectRef, rfc3339};
 use apply::Owned;
 use parts::{finalizers_of, generation, nothing_of, own_part, replaced, text_of, version_of};
@@ -285,9 +285,7 @@ impl Server {
                 Err(Unpatched::Misfit(reason)) => return Err(ActionResult::Conflict(reason)),
                 Err(Unpatched::NoPatch(reason)) => return Err(ActionResult::Invalid(reason)),
             },
-            PatchType::Strategic => {
-                panic!("FakeCluster cannot do a strategic merge patch: it knows no schemas")
-            }
+            PatchType::Strategic => strategic_merge(&mut object, body),
         }
         check_preconditions(Some(&current), body)?;
         let new = replaced(&current, object, subresource);
@@ -395,10 +393,9 @@ impl Server {
 /// Whether an object is the one that a body names, and at the version that it names, if it names
 /// them.
 fn check_preconditions(current: Option<&Value>, body: &Value) -> Result<(), ActionResult> {
-    for (field, wanted) in [
-        ("uid", text_of(body, "uid")),
-        ("resourceVersion", version_of(body)),
-    ] {
+    // An apply that names a version creates an object all the same.
+    let version = current.and_then(|_| version_of(body));
+    for (field, wanted) in [("uid", text_of(body, "uid")), ("resourceVersion", version)] {
         let have = current.and_then(|current| text_of(current, field));
         if let Some(wanted) = wanted.filter(|wanted| have.as_ref() != Some(wanted)) {
             let have = have.unwrap_or_default();

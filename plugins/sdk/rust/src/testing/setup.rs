@@ -35,9 +35,9 @@ impl FakeCluster {
     }
 
     /// Adds a whole object as [`with`](Self::with) does, that is on the server but that no watch
-    /// has brought yet: reconciles do not see it. What an outcome has [confirmed](Outcome::confirm)
-    /// is asked of the server, which has it. The next change of the kind by [`with`](Self::with)
-    /// brings it.
+    /// has brought yet: reconciles do not see it. What an outcome has
+    /// [confirmed](crate::Outcome::confirm) is asked of the server, which has it. The next change of
+    /// the kind by [`with`](Self::with) brings it.
     ///
     /// # Panics
     ///
@@ -65,7 +65,7 @@ impl FakeCluster {
     ///
     /// # Panics
     ///
-    /// The manifest does not say that the kind is [optional](Manifest::optional).
+    /// The manifest does not say that the kind is [optional](crate::Manifest::optional).
     #[must_use]
     pub fn without(self, kind: &str) -> Self {
         self.serves(kind, false)
@@ -75,7 +75,7 @@ impl FakeCluster {
     ///
     /// # Panics
     ///
-    /// The manifest does not say that the kind is [optional](Manifest::optional).
+    /// The manifest does not say that the kind is [optional](crate::Manifest::optional).
     #[must_use]
     pub fn serving(self, kind: &str) -> Self {
         self.serves(kind, true)
@@ -144,18 +144,18 @@ impl FakeCluster {
     }
 
     /// From now on some writes fail: those that `failing` describes, such as
-    /// `Failing::next(Verb::Create, "v1/Pod", Fault::Forbidden)`. May be called several times. What
-    /// such a failure stops, and when it is retried, is decided by the host's own code.
+    /// `Failing::next(Verb::Create, "v1/Pod", WriteError::Forbidden)`. May be called several times.
+    /// What such a failure stops, and when it is retried, is decided by the host's own code.
     #[must_use]
     pub fn failing(mut self, failing: Failing) -> Self {
-        self.faults.add(failing);
+        self.failing.add(failing);
         self
     }
 
     /// From now on, no write fails because of [`failing`](Self::failing).
     #[must_use]
     pub fn healed(mut self) -> Self {
-        self.faults.clear();
+        self.failing.clear();
         self
     }
 
@@ -177,8 +177,8 @@ impl FakeCluster {
         self
     }
 
-    /// Sets the [memo](Outcome::remember) that the next reconcile of each key gets. Also forgets
-    /// what earlier reconciles have left for later ones.
+    /// Sets the [memo](crate::Outcome::remember) that the next reconcile of each key gets. Also
+    /// forgets what earlier reconciles have left for later ones.
     ///
     /// # Panics
     ///

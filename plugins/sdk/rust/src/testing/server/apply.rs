@@ -107,7 +107,7 @@ impl Owned {
             foreign.partition(|path| is_as(at(object, path), at(wanted, path)));
         match others.first().filter(|_| !force) {
             Some(path) => Err(ActionResult::Conflict(format!(
-                "conflict with another manager: .{}",
+                "conflict with another manager: .{}; with force an apply takes them over",
                 path.join(".")
             ))),
             None => Ok(shared),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pilothouse_sdk::testing::{Failing, FakeCluster, Fault};
+use pilothouse_sdk::testing::{Failing, FakeCluster, WriteError};
 use pilothouse_sdk::{
     ActionResult, Apply, Controller, Create, Delete, DeleteAll, Event, Failure, Finalizer, Host,
     Manifest, ObjectRef, Outcome, Request, Selection, Verb,
@@ -73,8 +73,8 @@ fn with_pods(pods: usize) -> FakeCluster {
     }))
 }
 
-fn creating(fault: Fault) -> Failing {
-    Failing::next(Verb::Create, PODS, fault)
+fn creating(error: WriteError) -> Failing {
+    Failing::next(Verb::Create, PODS, error)
 }
 
 /// The pods of this many numbers that are there.
@@ -84,34 +84,37 @@ fn pods(cluster: &FakeCluster, most: usize) -> usize {
 }
 
 #[test]
-fn each_fault_is_told_as_the_host_tells_it() {
+fn each_error_is_told_as_the_host_tells_it() {
     let said = || "the test lets it fail".to_owned();
     let silent = || ActionResult::Failed("no answer within 30 s".to_owned());
-    for (fault, wanted) in [
-        (Fault::Invalid, ActionResult::Invalid(said())),
-        (Fault::Forbidden, ActionResult::Forbidden(said())),
-        (Fault::NotFound, ActionResult::NotFound(said())),
-        (Fault::Conflict, ActionResult::Conflict(said())),
-        (Fault::AlreadyExists, ActionResult::AlreadyExists(said())),
+    for (error, wanted) in [
+        (WriteError::Invalid, ActionResult::Invalid(said())),
+        (WriteError::Forbidden, ActionResult::Forbidden(said())),
+        (WriteError::NotFound, ActionResult::NotFound(said())),
+        (WriteError::Conflict, ActionResult::Conflict(said())),
         (
-            Fault::TooManyRequests(Duration::from_secs(2)),
+            WriteError::AlreadyExists,
+            ActionResult::AlreadyExists(said()),
+        ),
+        (
+            WriteError::TooManyRequests(Duration::from_secs(2)),
             ActionResult::Failed(format!("HTTP 429: {}", said())),
         ),
         (
-            Fault::ServerError,
+            WriteError::ServerError,
             ActionResult::Failed(format!("HTTP 500: {}", said())),
         ),
-        (Fault::Timeout, silent()),
-        (Fault::AnswerLost, silent()),
+        (WriteError::NoAnswer, silent()),
+        (WriteError::AnswerLost, silent()),
     ] {
-        let mut cluster = with_pods(1).failing(creating(fault));
+        let mut cluster = with_pods(1).failing(creating(error));
         let create = Outcome::done().with(Create::new(&pod("p0")).expect("JSON is JSON"));
         let effects = cluster.apply("default", "a", &create);
         assert_eq!(effects[0].outcome, wanted);
         assert_eq!(
             pods(&cluster, 1),
-            usize::from(fault == Fault::AnswerLost),
-            "{fault:?}"
+            usize::from(error == WriteError::AnswerLost),
+            "{error:?}"
         );
         assert!(matches!(
             cluster.apply("default", "a", &create)[0].outcome,
@@ -123,7 +126,7 @@ fn each_fault_is_told_as_the_host_tells_it() {
 #[test]
 fn a_failed_create_stops_the_creates_and_the_later_stages_but_not_what_is_always_done() {
     // One write is sent, then two, so that two more are under way when the second fails.
-    let mut cluster = with_pods(10).failing(creating(Fault::Forbidden).after(1));
+    let mut cluster = with_pods(10).failing(creating(WriteError::Forbidden).after(1));
     let decided = cluster.reconcile::<Sets>("default", "a");
     let effects = cluster.apply("default", "a", &decided.expect("it decides"));
     let outcome = |result: &ActionResult| match result {
@@ -146,7 +149,7 @@ fn a_failed_create_stops_the_creates_and_the_later_stages_but_not_what_is_always
 
 #[test]
 fn what_has_failed_is_done_when_its_time_has_come() {
-    let mut cluster = with_pods(1).failing(creating(Fault::ServerError).always());
+    let mut cluster = with_pods(1).failing(creating(WriteError::ServerError).always());
     let runs = cluster.run_due::<Sets>();
     let wanted = "action 1: HTTP 500: the test lets it fail";
     let error = runs.last().and_then(|run| run.error.as_deref());
@@ -163,7 +166,7 @@ fn what_has_failed_is_done_when_its_time_has_come() {
 
 #[test]
 fn a_write_whose_answer_is_lost_is_not_done_twice() {
-    let mut cluster = with_pods(1).failing(creating(Fault::AnswerLost));
+    let mut cluster = with_pods(1).failing(creating(WriteError::AnswerLost));
     assert!(cluster.run_due::<Sets>()[0].error.is_some());
     let version = |cluster: &FakeCluster| {
         let pod = cluster.object(&pod_key("p0")).expect("the pod is there");
@@ -178,7 +181,7 @@ fn a_write_whose_answer_is_lost_is_not_done_twice() {
 
 #[test]
 fn a_write_that_always_fails_does_so_until_it_is_healed() {
-    let status = Failing::next(Verb::Apply, SETS, Fault::Forbidden).subresource("status");
+    let status = Failing::next(Verb::Apply, SETS, WriteError::Forbidden).subresource("status");
     let mut cluster = with_pods(0).failing(status.always());
     for second in 0..3 {
         cluster = cluster.at(Duration::from_secs(second * 100));
@@ -195,7 +198,7 @@ fn a_write_that_always_fails_does_so_until_it_is_healed() {
 
 #[test]
 fn so_many_writes_fail_after_so_many_that_do_not() {
-    let mut cluster = with_pods(0).failing(creating(Fault::Forbidden).after(1).times(2));
+    let mut cluster = with_pods(0).failing(creating(WriteError::Forbidden).after(1).times(2));
     let is_done = ["p0", "p1", "p2", "p3"].map(|name| {
         let create = Create::new(&pod(name)).expect("JSON is JSON");
         let effects = cluster.apply("default", "a", &Outcome::done().with(create));
@@ -207,16 +210,16 @@ fn so_many_writes_fail_after_so_many_that_do_not() {
 #[test]
 fn only_the_writes_that_are_meant_fail() {
     let mut cluster = with_pods(1)
-        .failing(Failing::next(Verb::Apply, SETS, Fault::Conflict))
-        .failing(Failing::next(Verb::Create, SETS, Fault::Conflict))
-        .failing(Failing::next(Verb::Create, PODS, Fault::Conflict).named("p7"));
+        .failing(Failing::next(Verb::Apply, SETS, WriteError::Conflict))
+        .failing(Failing::next(Verb::Create, SETS, WriteError::Conflict))
+        .failing(Failing::next(Verb::Create, PODS, WriteError::Conflict).named("p7"));
     let runs = cluster.run_due::<Sets>();
     assert!(runs.iter().all(|run| run.error.is_none()), "{runs:?}");
 }
 
 #[test]
 fn finalizers_and_deletes_fail_as_other_writes_do() {
-    let fails = |verb, kind| Failing::next(verb, kind, Fault::Forbidden);
+    let fails = |verb, kind| Failing::next(verb, kind, WriteError::Forbidden);
     let mut cluster = with_pods(0)
         .with(pod("p0"))
         .failing(fails(Verb::Patch, SETS))
@@ -242,6 +245,6 @@ fn finalizers_and_deletes_fail_as_other_writes_do() {
 
 #[test]
 #[should_panic(expected = "a Delete never fails with NotFound")]
-fn a_fault_that_cannot_happen_is_refused() {
-    let _ = Failing::next(Verb::Delete, PODS, Fault::NotFound);
+fn an_error_that_cannot_happen_is_refused() {
+    let _ = Failing::next(Verb::Delete, PODS, WriteError::NotFound);
 }

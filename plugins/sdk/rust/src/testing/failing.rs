@@ -9,7 +9,7 @@ use crate::Verb;
 
 /// How a write fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum WriteError {
     /// 400: the server refuses the object.
     Invalid,
     /// 403: a quota, or the identity may not do it.
@@ -25,7 +25,7 @@ pub enum Fault {
     /// 500: the server has failed, and the write was not done.
     ServerError,
     /// The server does not answer, and the write was not done.
-    Timeout,
+    NoAnswer,
     /// The server does not answer, though the write was done.
     AnswerLost,
 }
@@ -34,10 +34,11 @@ pub enum Fault {
 ///
 /// ```
 /// use pilothouse_sdk::Verb;
-/// use pilothouse_sdk::testing::{Failing, Fault};
+/// use pilothouse_sdk::testing::{Failing, WriteError};
 ///
-/// let third = Failing::next(Verb::Create, "v1/Pod", Fault::Forbidden).after(2); let every =
-/// Failing::next(Verb::Apply, "v1/Node", Fault::Conflict).subresource("status").always();
+/// let third = Failing::next(Verb::Create, "v1/Pod", WriteError::Forbidden).after(2);
+/// let status = Failing::next(Verb::Apply, "v1/Node", WriteError::Conflict).subresource("status");
+/// let every = status.always();
 /// ```
 #[derive(Clone, Debug)]
 pub struct Failing {
@@ -45,7 +46,7 @@ pub struct Failing {
     kind: Kind,
     subresource: Option<String>,
     name: Option<String>,
-    fault: Fault,
+    error: WriteError,
     /// How many such writes succeed before.
     passing: usize,
     /// How many then fail. `None`: all.
@@ -61,19 +62,19 @@ impl Failing {
     /// The kind is none, or such a write never fails so: only a create finds that there is an
     /// object already, and a delete of one that is gone succeeds.
     #[must_use]
-    pub fn next(verb: Verb, kind: &str, fault: Fault) -> Self {
-        let is_possible = match fault {
-            Fault::AlreadyExists => verb == Verb::Create,
-            Fault::NotFound => !matches!(verb, Verb::Delete | Verb::DeleteCollection),
+    pub fn next(verb: Verb, kind: &str, error: WriteError) -> Self {
+        let is_possible = match error {
+            WriteError::AlreadyExists => verb == Verb::Create,
+            WriteError::NotFound => !matches!(verb, Verb::Delete | Verb::DeleteCollection),
             _ => true,
         };
-        assert!(is_possible, "a {verb:?} never fails with {fault:?}");
+        assert!(is_possible, "a {verb:?} never fails with {error:?}");
         Self {
             verb,
             kind: convert::kind(kind),
             subresource: None,
             name: None,
-            fault,
+            error,
             passing: 0,
             failing: Some(1),
         }
@@ -152,9 +153,9 @@ impl Failing {
 
 /// The writes that are to fail.
 #[derive(Default)]
-pub(super) struct Faults(Vec<Failing>);
+pub(super) struct FailingWrites(Vec<Failing>);
 
-impl Faults {
+impl FailingWrites {
     pub fn add(&mut self, failing: Failing) {
         self.0.push(failing);
     }
@@ -164,15 +165,15 @@ impl Faults {
     }
 
     /// How a write that is about to be sent fails, if it does. Every rule that concerns it counts
-    /// it; the first that fails it wins.
-    pub fn of(&mut self, write: &Write) -> Option<Fault> {
+    /// it, up to the first that fails it.
+    pub fn of(&mut self, write: &Write) -> Option<WriteError> {
         let concerned = self.0.iter_mut().filter(|failing| failing.concerns(write));
-        let mut failing = concerned.filter_map(|failing| failing.fails().then_some(failing.fault));
+        let mut failing = concerned.filter_map(|failing| failing.fails().then_some(failing.error));
         failing.next()
     }
 }
 
-impl Fault {
+impl WriteError {
     /// Whether the write has been done.
     pub(super) fn is_done(self) -> bool {
         self == Self::AnswerLost
@@ -196,7 +197,7 @@ impl Fault {
                 let text = format!("HTTP 500: {said}");
                 (ActionResult::Unknown(text), "HTTP 500 InternalError")
             }
-            Self::Timeout | Self::AnswerLost => {
+            Self::NoAnswer | Self::AnswerLost => {
                 let text = "no answer within 30 s".to_owned();
                 return ActionResult::Unavailable(text).into();
             }
