@@ -9,3 +9,4 @@ mod deployment;
 mod replicas;
 mod replicaset;
 mod replicationcontroller;
+mod statefulset;
