@@ -1,3 +1,5 @@
-//! What several of the workload controllers need.
+//! What the controllers of Kubernetes' workloads have in common. Each module is one idea, with the
+//! rules of upstream's `pkg/controller` that belong to it.
 
+pub mod pod;
 pub mod revision;
