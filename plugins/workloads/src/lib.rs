@@ -3,3 +3,4 @@
 
 pub mod pod;
 pub mod revision;
+pub mod scheduling;
