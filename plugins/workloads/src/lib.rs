@@ -1,5 +1,5 @@
 //! What the controllers of Kubernetes' workloads have in common. Each module is one idea, with the
-//! rules of upstream's `pkg/controller` that belong to it.
+//! rules of upstream's `pkg/controller` that belong to it; none of them writes.
 
 pub mod pod;
 pub mod revision;

@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pilothouse_sdk::{
-    Create, Delete, Failure, Filter, Host, Kind, Metadata, ObjectRef, Patch, Projection, Time,
+    Create, Delete, Failure, Filter, Host, Kind, Metadata, ObjectRef, OwnerReference, Patch,
+    Projection, Time, controller_of,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -40,8 +41,9 @@ pub struct RevisionMetadata {
     pub always: Metadata,
     /// The labels: those of the template, and [`HASH_LABEL`].
     pub labels: BTreeMap<String, String>,
-    /// The owners, whole.
-    pub owner_references: Vec<Value>,
+    /// The owners.
+    #[projection(whole)]
+    pub owner_references: Vec<OwnerReference>,
     /// Breaks ties between revisions of the same number.
     pub creation_timestamp: Option<Time>,
 }
@@ -62,9 +64,8 @@ impl Revision {
     /// The uid of the controller that owns it. `None`: it is an orphan.
     #[must_use]
     pub fn controller(&self) -> Option<&str> {
-        let owners = &self.metadata.owner_references;
-        let controller = owners.iter().find(|owner| owner["controller"] == true);
-        controller.map(|owner| owner["uid"].as_str().unwrap_or_default())
+        let controller = controller_of(&self.metadata.owner_references);
+        controller.map(|owner| owner.uid.as_str())
     }
 
     /// The template that it records. `None`: its data is no [`template_patch`].
@@ -108,7 +109,7 @@ impl Revision {
     /// Never: the patch has a JSON form.
     pub fn adopt(&self, owner: &ObjectRef, uid: &str) -> Result<Patch, Failure> {
         let mut owners = self.metadata.owner_references.clone();
-        owners.push(controller_reference(owner, uid));
+        owners.push(reference(owner, uid));
         // A merge patch replaces the whole list, so it is of the version that the snapshot shows.
         let metadata = json!({
             "uid": self.metadata.always.uid, "resourceVersion": "", "ownerReferences": owners,
@@ -226,7 +227,7 @@ impl NewRevision<'_> {
             "namespace": self.owner.namespace,
             "name": name,
             "labels": labels,
-            "ownerReferences": [controller_reference(self.owner, self.owner_uid)],
+            "ownerReferences": [reference(self.owner, self.owner_uid)],
         });
         if !self.annotations.is_empty() {
             metadata["annotations"] = json!(self.annotations);
@@ -279,13 +280,11 @@ pub fn surplus<'a>(sorted: &'a [Revision], live: &BTreeSet<&str>, limit: i64) ->
     history
 }
 
-/// The owner reference of a controller.
-fn controller_reference(owner: &ObjectRef, uid: &str) -> Value {
-    let kind = owner.kind.rsplit('/').next();
-    json!({
-        "apiVersion": owner.api_version(), "kind": kind, "name": owner.name, "uid": uid,
-        "controller": true, "blockOwnerDeletion": true,
-    })
+/// A reference to the controller that has this uid.
+fn reference(owner: &ObjectRef, uid: &str) -> OwnerReference {
+    OwnerReference::new(owner, uid)
+        .controller()
+        .blocks_deletion()
 }
 
 /// The value as Go's `encoding/json` writes a map: members in order, `<`, `>` and `&` escaped, as
