@@ -1,6 +1,10 @@
 //! What the controllers of Kubernetes' workloads have in common. Each module is one idea, with the
 //! rules of upstream's `pkg/controller` that belong to it; none of them writes.
 
+pub mod claim;
 pub mod pod;
+pub mod ranking;
 pub mod revision;
 pub mod scheduling;
+pub mod selector;
+pub mod template;
