@@ -214,7 +214,13 @@ impl Term {
     fn matches(&self, node: &Node) -> bool {
         let label = |key: &str| node.metadata.labels.get(key).map(String::as_str);
         // The only field that a node is selected by. Others are empty.
-        let field = |key: &str| Some(if key == "metadata.name" { node.name() } else { "" });
+        let field = |key: &str| {
+            Some(if key == "metadata.name" {
+                node.name()
+            } else {
+                ""
+            })
+        };
         self.labels.iter().all(|one| one.holds(label(&one.key)))
             && self.fields.iter().all(|one| one.holds(field(&one.key)))
     }

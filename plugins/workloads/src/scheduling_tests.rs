@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn node(name: &str, labels: Value) -> Node {
+fn node(name: &str, labels: &Value) -> Node {
     let node = json!({"metadata": {"name": name, "labels": labels}});
     serde_json::from_value(node).expect("this is a node")
 }
@@ -17,7 +17,7 @@ fn fits(spec: &Value, node: &Node) -> bool {
 }
 
 /// The spec of a pod whose required affinity has these terms.
-fn requiring(terms: Value) -> Value {
+fn requiring(terms: &Value) -> Value {
     let required = json!({"nodeSelectorTerms": terms});
     json!({"affinity": {"nodeAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": required,
@@ -31,16 +31,16 @@ fn expression(key: &str, operator: &str, values: &[&str]) -> Value {
 #[test]
 fn a_node_has_to_have_every_label_of_the_selector() {
     let selector = json!({"nodeSelector": {"foo": "bar", "baz": "blah"}});
-    assert!(!fits(&selector, &node("n", json!({}))));
-    assert!(!fits(&selector, &node("n", json!({"foo": "bar"}))));
-    let both = node("n", json!({"foo": "bar", "baz": "blah"}));
+    assert!(!fits(&selector, &node("n", &json!({}))));
+    assert!(!fits(&selector, &node("n", &json!({"foo": "bar"}))));
+    let both = node("n", &json!({"foo": "bar", "baz": "blah"}));
     assert!(fits(&selector, &both));
-    assert!(fits(&json!({}), &node("n", json!({}))));
+    assert!(fits(&json!({}), &node("n", &json!({}))));
 }
 
 #[test]
 fn each_operator_is_applied_to_the_label() {
-    let labelled = node("n", json!({"foo": "bar", "gpu": "0206", "zone": "a"}));
+    let labelled = node("n", &json!({"foo": "bar", "gpu": "0206", "zone": "a"}));
     let cases = [
         ("foo", "In", &["bar", "value2"][..], true),
         ("foo", "In", &["other"], false),
@@ -59,7 +59,7 @@ fn each_operator_is_applied_to_the_label() {
         ("foo", "DoesNotExist", &[], false),
     ];
     for (key, operator, values, expected) in cases {
-        let spec = requiring(expression(key, operator, values));
+        let spec = requiring(&expression(key, operator, values));
         let found = fits(&spec, &labelled);
         assert_eq!(found, expected, "{key} {operator} {values:?}");
     }
@@ -67,7 +67,7 @@ fn each_operator_is_applied_to_the_label() {
 
 #[test]
 fn a_term_that_is_empty_or_not_valid_matches_no_node() {
-    let labelled = node("n", json!({"foo": "bar"}));
+    let labelled = node("n", &json!({"foo": "bar"}));
     for terms in [
         json!([]),
         json!([{}]),
@@ -87,16 +87,16 @@ fn a_term_that_is_empty_or_not_valid_matches_no_node() {
         json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n", "o"]}]}]),
         json!([{"matchFields": [{"key": "metadata.name", "operator": "Exists"}]}]),
     ] {
-        assert!(!fits(&requiring(terms.clone()), &labelled), "{terms}");
+        assert!(!fits(&requiring(&terms), &labelled), "{terms}");
     }
     let prefixed = expression("example.com/none", "DoesNotExist", &[]);
-    assert!(fits(&requiring(prefixed), &labelled));
+    assert!(fits(&requiring(&prefixed), &labelled));
 }
 
 #[test]
 fn one_term_is_enough_and_takes_all_of_its_conditions() {
-    let first = node("first", json!({"foo": "bar"}));
-    let second = node("second", json!({"foo": "bar"}));
+    let first = node("first", &json!({"foo": "bar"}));
+    let second = node("second", &json!({"foo": "bar"}));
     let on_second = json!([
         {"matchExpressions": [{"key": "diffkey", "operator": "In", "values": ["wrong"]}]},
         {
@@ -104,34 +104,34 @@ fn one_term_is_enough_and_takes_all_of_its_conditions() {
             "matchExpressions": [{"key": "foo", "operator": "In", "values": ["bar"]}],
         },
     ]);
-    assert!(!fits(&requiring(on_second.clone()), &first));
-    assert!(fits(&requiring(on_second.clone()), &second));
-    let unlabelled = node("second", json!({}));
-    assert!(!fits(&requiring(on_second), &unlabelled));
+    assert!(!fits(&requiring(&on_second), &first));
+    assert!(fits(&requiring(&on_second), &second));
+    let unlabelled = node("second", &json!({}));
+    assert!(!fits(&requiring(&on_second), &unlabelled));
 
     let invalid_first = json!([
         {"matchExpressions": [{"key": "foo", "operator": "In", "values": []}]},
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["first"]}]},
     ]);
-    assert!(fits(&requiring(invalid_first.clone()), &first));
-    assert!(!fits(&requiring(invalid_first), &second));
+    assert!(fits(&requiring(&invalid_first), &first));
+    assert!(!fits(&requiring(&invalid_first), &second));
 
     let other_field =
         json!([{"matchFields": [{"key": "spec.x", "operator": "In", "values": [""]}]}]);
-    assert!(fits(&requiring(other_field), &first));
+    assert!(fits(&requiring(&other_field), &first));
 }
 
 #[test]
 fn the_selector_and_the_affinity_both_have_to_match() {
-    let mut spec = requiring(expression("foo", "Exists", &[]));
+    let mut spec = requiring(&expression("foo", "Exists", &[]));
     spec["nodeSelector"] = json!({"foo": "bar"});
-    assert!(fits(&spec, &node("n", json!({"foo": "bar"}))));
-    assert!(!fits(&spec, &node("n", json!({"foo": "other"}))));
+    assert!(fits(&spec, &node("n", &json!({"foo": "bar"}))));
+    assert!(!fits(&spec, &node("n", &json!({"foo": "other"}))));
     let preferred = json!({"affinity": {"nodeAffinity": {
         "preferredDuringSchedulingIgnoredDuringExecution": [],
     }}});
-    assert!(fits(&preferred, &node("n", json!({}))));
-    assert!(fits(&json!({"affinity": {}}), &node("n", json!({}))));
+    assert!(fits(&preferred, &node("n", &json!({}))));
+    assert!(fits(&json!({"affinity": {}}), &node("n", &json!({}))));
 }
 
 #[test]
@@ -139,16 +139,28 @@ fn a_toleration_tolerates_taints_of_its_key_value_and_effect() {
     let taint = json!({"key": "foo", "value": "bar", "effect": "NoSchedule"});
     let taint: Taint = serde_json::from_value(taint).expect("this is a taint");
     for (toleration, expected) in [
-        (json!({"key": "foo", "operator": "Exists", "effect": "NoSchedule"}), true),
+        (
+            json!({"key": "foo", "operator": "Exists", "effect": "NoSchedule"}),
+            true,
+        ),
         (json!({"key": "foo", "operator": "Exists"}), true),
-        (json!({"key": "foo", "operator": "Equal", "value": "bar"}), true),
+        (
+            json!({"key": "foo", "operator": "Equal", "value": "bar"}),
+            true,
+        ),
         (json!({"key": "foo", "value": "bar"}), true),
         (json!({"operator": "Exists"}), true),
         (json!({"key": "foo", "value": "other"}), false),
         (json!({"key": "foo"}), false),
         (json!({"key": "other", "operator": "Exists"}), false),
-        (json!({"key": "foo", "operator": "Exists", "effect": "NoExecute"}), false),
-        (json!({"key": "foo", "operator": "Gt", "value": "bar"}), false),
+        (
+            json!({"key": "foo", "operator": "Exists", "effect": "NoExecute"}),
+            false,
+        ),
+        (
+            json!({"key": "foo", "operator": "Gt", "value": "bar"}),
+            false,
+        ),
     ] {
         let found: Toleration =
             serde_json::from_value(toleration.clone()).expect("this is a toleration");
