@@ -1,0 +1,54 @@
+//! Events about what the key's last outcome has done to pods. Their names are known only then.
+
+use pilothouse_sdk::{ActionResult, Effect, EffectVerb, Event, Kind, ObjectRef};
+
+use crate::objects::Pod;
+
+/// An Event for each pod that was created or deleted, or could not be.
+pub fn of_previous(key: &ObjectRef, previous: &[Effect]) -> Vec<Event> {
+    let pods = previous
+        .iter()
+        .filter(|effect| effect.object.kind == Pod::KIND);
+    pods.filter_map(|effect| of_effect(key, effect)).collect()
+}
+
+fn of_effect(key: &ObjectRef, effect: &Effect) -> Option<Event> {
+    let name = &effect.object.name;
+    let event = match (effect.verb, failure(&effect.outcome)) {
+        (EffectVerb::Create, Ok(true)) => {
+            let note = format!("Created pod: {name}");
+            Event::normal(key, "SuccessfulCreate", "Create", &note)
+        }
+        (EffectVerb::Create, Err(reason)) => {
+            let note = format!("Error creating: {reason}");
+            Event::warning(key, "FailedCreate", "Create", &note)
+        }
+        (EffectVerb::Delete, Ok(true)) => {
+            let note = format!("Deleted pod: {name}");
+            Event::normal(key, "SuccessfulDelete", "Delete", &note)
+        }
+        (EffectVerb::Delete, Err(reason)) => {
+            let note = format!("Error deleting: {reason}");
+            Event::warning(key, "FailedDelete", "Delete", &note)
+        }
+        _ => return None,
+    };
+    Some(event)
+}
+
+/// Whether something was done, or why it failed.
+fn failure(result: &ActionResult) -> Result<bool, &str> {
+    match result {
+        ActionResult::Done(_) => Ok(true),
+        ActionResult::Conflict(reason)
+        | ActionResult::AlreadyExists(reason)
+        | ActionResult::Forbidden(reason)
+        | ActionResult::Invalid(reason)
+        | ActionResult::Failed(reason) => Err(reason),
+        // What is gone already was deleted by somebody else.
+        ActionResult::NotFound(_)
+        | ActionResult::Unchanged
+        | ActionResult::Skipped
+        | ActionResult::Answered(_) => Ok(false),
+    }
+}
