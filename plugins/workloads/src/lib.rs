@@ -1,9 +1,11 @@
 //! What the controllers of Kubernetes' workloads have in common. Each module is one idea, with the
-//! rules of upstream's `pkg/controller` that belong to it; none of them writes.
+//! rules of upstream's `pkg/controller` that belong to it. Of what writes there is only
+//! [`replicas`]: it is a whole controller, of two kinds.
 
 pub mod claim;
 pub mod pod;
 pub mod ranking;
+pub mod replicas;
 pub mod revision;
 pub mod scheduling;
 pub mod selector;
