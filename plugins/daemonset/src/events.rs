@@ -1,6 +1,7 @@
-//! Events about what the key's last outcome has done to pods. Their names are known only then.
+//! What became of the pods of the key's last outcome. The names of those that it has created are
+//! known only now.
 
-use pilothouse_sdk::{ActionResult, Effect, EffectVerb, Event, Kind, ObjectRef};
+use pilothouse_sdk::{ActionResult, Effect, EffectVerb, Event, Failure, Host, Kind, ObjectRef};
 
 use crate::objects::Pod;
 
@@ -10,6 +11,18 @@ pub fn of_previous(key: &ObjectRef, previous: &[Effect]) -> Vec<Event> {
         .iter()
         .filter(|effect| effect.object.kind == Pod::KIND);
     pods.filter_map(|effect| of_effect(key, effect)).collect()
+}
+
+/// Looks at the pods whose names were to be given to new ones, and are taken: by pods that the
+/// DaemonSet does not have any more, because somebody has changed their labels. Of a name that has
+/// been seen the host makes no other.
+pub fn see_taken_names(previous: &[Effect], host: &dyn Host) -> Result<(), Failure> {
+    let is_taken = |effect: &&Effect| matches!(effect.outcome, ActionResult::AlreadyExists(_));
+    let taken = previous.iter().filter(is_taken);
+    for effect in taken.filter(|effect| effect.object.kind == Pod::KIND) {
+        host.get::<Pod>(&effect.object)?;
+    }
+    Ok(())
 }
 
 fn of_effect(key: &ObjectRef, effect: &Effect) -> Option<Event> {
@@ -41,12 +54,13 @@ fn failure(result: &ActionResult) -> Result<bool, &str> {
     match result {
         ActionResult::Done(_) => Ok(true),
         ActionResult::Conflict(reason)
-        | ActionResult::AlreadyExists(reason)
         | ActionResult::Forbidden(reason)
         | ActionResult::Invalid(reason)
         | ActionResult::Failed(reason) => Err(reason),
-        // What is gone already was deleted by somebody else.
+        // What is gone already was deleted by somebody else, and a name that is taken is tried
+        // again with another.
         ActionResult::NotFound(_)
+        | ActionResult::AlreadyExists(_)
         | ActionResult::Unchanged
         | ActionResult::Skipped
         | ActionResult::Answered(_) => Ok(false),

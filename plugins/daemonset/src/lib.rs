@@ -81,6 +81,7 @@ impl Controller for DaemonSetController {
         }
         let revisions = claims::claim::<ClaimableRevision>(&daemon_set, host)?;
         let pods = claims::claim::<Pod>(&daemon_set, host)?;
+        events::see_taken_names(&request.previous, host)?;
         let told = events::of_previous(key, &request.previous);
         let told = told
             .into_iter()
