@@ -5,6 +5,17 @@ use pilothouse_sdk::{ActionResult, Effect, EffectVerb, Event, Failure, Host, Kin
 
 use crate::objects::Pod;
 
+/// What the API server says about a create in a namespace that is being deleted.
+const NAMESPACE_ENDS: &str = "because it is being terminated";
+
+/// True if the namespace was found to be on its way out: then no pod can be created any more.
+pub fn namespace_ends(previous: &[Effect]) -> bool {
+    let mut creates = previous
+        .iter()
+        .filter(|effect| effect.verb == EffectVerb::Create);
+    creates.any(|create| failure(&create.outcome).is_err_and(|why| why.contains(NAMESPACE_ENDS)))
+}
+
 /// An Event for each pod that was created or deleted, or could not be.
 pub fn of_previous(key: &ObjectRef, previous: &[Effect]) -> Vec<Event> {
     let pods = previous
@@ -32,6 +43,7 @@ fn of_effect(key: &ObjectRef, effect: &Effect) -> Option<Event> {
             let note = format!("Created pod: {name}");
             Event::normal(key, "SuccessfulCreate", "Create", &note)
         }
+        (EffectVerb::Create, Err(reason)) if reason.contains(NAMESPACE_ENDS) => return None,
         (EffectVerb::Create, Err(reason)) => {
             let note = format!("Error creating: {reason}");
             Event::warning(key, "FailedCreate", "Create", &note)

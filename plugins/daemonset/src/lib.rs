@@ -93,6 +93,7 @@ impl Controller for DaemonSetController {
             daemon_set: &daemon_set,
             host,
             told,
+            namespace_ends: events::namespace_ends(&request.previous),
             back_off: BackOff::of(request.memo(), &daemon_set),
         };
         if !(revisions.are_settled() && pods.are_settled()) {
@@ -126,6 +127,8 @@ struct Run<'a> {
     host: &'a dyn Host,
     /// Events about what was done the last time.
     told: Vec<Action>,
+    /// No pod can be created any more.
+    namespace_ends: bool,
     back_off: BackOff,
 }
 
@@ -173,6 +176,9 @@ impl Run<'_> {
                 }
                 Err(reason) => fault = Some(reason),
             }
+        }
+        if self.namespace_ends {
+            work.create_on.clear();
         }
         let surplus = if fault.is_none() {
             history.surplus(pods, daemon_set.history_limit())
