@@ -230,7 +230,10 @@ async fn nodes_that_are_unschedulable_or_without_network_get_a_pod() -> Result<(
         let mut set = daemons.set(&strategy);
         set["spec"]["template"]["spec"]["hostNetwork"] = true.into();
         daemons.create(&set).await?;
-        let taint = |kind: &str| json!([{"key": format!("node.kubernetes.io/{kind}"), "effect": "NoSchedule"}]);
+        let taint = |kind: &str| {
+            let key = format!("node.kubernetes.io/{kind}");
+            json!([{"key": key, "effect": "NoSchedule"}])
+        };
         let unschedulable = json!({"unschedulable": true, "taints": taint("unschedulable")});
         let without_network = json!({"taints": taint("network-unavailable")});
         let names = ["unschedulable-node", "network-unavailable-node"];
@@ -317,7 +320,10 @@ async fn a_rollback_touches_only_pods_of_the_template_that_is_taken_back() -> Re
     daemons.create(&set).await?;
     daemons.until_ready(3).await?;
     daemons.until_status("numberAvailable", 3).await?;
-    let image = |image: &str| json!({"spec": {"template": {"spec": {"containers": [{"name": "foo", "image": image}]}}}});
+    let image = |image: &str| {
+        let containers = json!([{"name": "foo", "image": image}]);
+        json!({"spec": {"template": {"spec": {"containers": containers}}}})
+    };
     daemons.merge(&image("new")).await?;
     // The new pod does not become ready: nobody schedules it yet.
     let new = daemons

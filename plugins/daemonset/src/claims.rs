@@ -1,7 +1,7 @@
 //! Which pods and ControllerRevisions are a DaemonSet's: those whose controller it is and that its
 //! selector selects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use pilothouse_sdk::{Failure, Filter, Host, Kind, Metadata, OwnerReference};
 use serde::Deserialize;
@@ -29,17 +29,34 @@ pub fn claim<T: Kind + Claimable + DeserializeOwned>(
         Ok(None) => Vec::new(),
         Err(reason) => return Err(Failure::terminal(format!("spec.selector: {reason}"))),
     };
-    let owned: Vec<T> = host.list_as(namespace, &Filter::index(BY_OWNER, &metadata.uid))?;
+    let owned = Filter::index(BY_OWNER, &metadata.uid);
+    let owned: Vec<Named> = host.list(T::KIND, namespace, &owned)?;
     let name = |object: &T| object.metadata().name.clone();
     let names: BTreeSet<String> = selected.iter().map(name).collect();
-    let all: BTreeMap<String, T> = owned
-        .into_iter()
-        .chain(selected)
-        .map(|object| (name(&object), object))
-        .collect();
+    let mut all = selected;
+    for Named {
+        metadata: Name { name },
+    } in owned
+    {
+        if !names.contains(&name) {
+            all.extend(host.get_as::<T>(&metadata.namespace, &name)?);
+        }
+    }
     let claimant = Claimant::new(DaemonSet::KIND, metadata);
     let is_selected = |object: &T| names.contains(&object.metadata().name);
-    Ok(claimant.claim_all(T::KIND, all.into_values(), is_selected)?)
+    Ok(claimant.claim_all(T::KIND, all, is_selected)?)
+}
+
+/// The name of an object. As a rule those that are owned are selected, too, and there may be
+/// thousands of them: they are decoded once.
+#[derive(Deserialize)]
+struct Named {
+    metadata: Name,
+}
+
+#[derive(Deserialize)]
+struct Name {
+    name: String,
 }
 
 impl Claimable for Pod {

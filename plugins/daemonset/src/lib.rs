@@ -18,8 +18,8 @@ mod template;
 use std::time::Duration;
 
 use pilothouse_sdk::{
-    Action, Controller, Create, Delete, Event, Failure, Host, Kind, Manifest, ObjectRef, Outcome,
-    Patch, Request, Selection, Verb,
+    Action, Controller, Create, Delete, Event, Failure, Host, Kind, Limits, Manifest, ObjectRef,
+    Outcome, Patch, Request, Selection, Verb,
 };
 use serde_json::{Value, json};
 use workloads::pod::{self, seconds};
@@ -32,7 +32,7 @@ use history::History;
 use manage::{Manager, Work};
 use objects::{DaemonSet, DaemonSetStatus, Pod};
 use placement::{Layout, Placement};
-use rolling::{Limits, Rolling};
+use rolling::{Allowance, Rolling};
 use template::PodTemplate;
 
 /// The most pods that one reconcile creates, and the most that it deletes: too many at once could
@@ -42,6 +42,12 @@ const BURST: usize = 250;
 const BURST_SIZE: usize = 3 << 20;
 /// The most Events of an outcome.
 const MAX_EVENTS: usize = 100;
+
+/// What a DaemonSet with a pod on each of 5,000 nodes takes, the most that Kubernetes supports, and
+/// as much again.
+const FUEL: u64 = 2_000_000_000;
+/// Likewise.
+const MEMORY: u64 = 128 << 20;
 
 /// The daemonset controller.
 pub struct DaemonSetController;
@@ -62,6 +68,11 @@ impl Controller for DaemonSetController {
         .writes_subresource(DaemonSet::KIND, "status", [Verb::Patch])
         .writes(Pod::KIND, [Verb::Create, Verb::Delete, Verb::Patch])
         .writes(Revision::KIND, [Verb::Create, Verb::Delete, Verb::Patch])
+        .limits(Limits {
+            fuel: Some(FUEL),
+            memory_bytes: Some(MEMORY),
+            ..Limits::default()
+        })
     }
 
     fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
@@ -151,35 +162,7 @@ impl Run<'_> {
         let placement = Placement::of(&daemon_set.spec.template)?;
         let nodes = placement.nodes(self.host, pods)?;
         let layout = Layout::of(&placement, &nodes, pods);
-        let manager = Manager {
-            key,
-            daemon_set,
-            hash: &history.hash,
-            now,
-        };
-        let mut work = manager.work(&layout, &mut self.back_off);
-        let mut fault = None;
-        if work.is_none() && daemon_set.is_rolling() {
-            match Limits::of(daemon_set, layout.desired()) {
-                Ok(limits) => {
-                    let hash = &history.hash;
-                    let rolling = Rolling {
-                        daemon_set,
-                        hash,
-                        limits,
-                        now,
-                    };
-                    work = Work {
-                        look_again: work.look_again,
-                        ..rolling.work(&layout)
-                    };
-                }
-                Err(reason) => fault = Some(reason),
-            }
-        }
-        if self.namespace_ends {
-            work.create_on.clear();
-        }
+        let (work, fault) = self.work(&layout, &history.hash, now);
         let surplus = if fault.is_none() {
             history.surplus(pods, daemon_set.history_limit())
         } else {
@@ -200,13 +183,55 @@ impl Run<'_> {
         };
         let outcome = with_status(outcome, key, daemon_set, &status)?;
         let outcome = match (fault, next) {
-            (Some(reason), _) => {
-                outcome.retry(format!("couldn't get unavailable numbers: {reason}"))
-            }
+            (Some(fault), _) => outcome.retry(fault),
             (None, Some(next)) => outcome.requeue_after(next),
             (None, None) => outcome,
         };
         remember(outcome, self.back_off, now)
+    }
+
+    /// What is to be done about the pods, and why old ones cannot be replaced, if that is so. They
+    /// are replaced only while nothing else is to be done.
+    fn work<'a>(
+        &mut self,
+        layout: &Layout<'a>,
+        hash: &str,
+        now: Duration,
+    ) -> (Work<'a>, Option<String>) {
+        let daemon_set = self.daemon_set;
+        let manager = Manager {
+            key: self.key,
+            daemon_set,
+            hash,
+            now,
+        };
+        let mut work = manager.work(layout, &mut self.back_off);
+        if work.is_none() && daemon_set.is_rolling() {
+            let allowance = match Allowance::of(daemon_set, layout.desired()) {
+                Ok(allowance) => allowance,
+                Err(reason) => {
+                    let fault = format!("couldn't get unavailable numbers: {reason}");
+                    return (work, Some(fault));
+                }
+            };
+            let generation = daemon_set.template_generation();
+            let rolling = Rolling {
+                daemon_set,
+                hash,
+                generation: generation.as_deref(),
+                allowance,
+                now,
+            };
+            let look_again = work.look_again;
+            work = Work {
+                look_again,
+                ..rolling.work(layout)
+            };
+        }
+        if self.namespace_ends {
+            work.create_on.clear();
+        }
+        (work, None)
     }
 }
 

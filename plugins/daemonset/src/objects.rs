@@ -126,13 +126,42 @@ pub struct Pod {
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Projection)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(from = "PodMetadataFields")]
 pub struct PodMetadata {
-    #[serde(flatten)]
     pub always: Metadata,
     pub labels: PodLabels,
     pub owner_references: Vec<OwnerReference>,
     pub creation_timestamp: Option<Time>,
+}
+
+/// What [`PodMetadata`] is decoded from. To flatten `Metadata` into it takes serde twice the time,
+/// and there may be thousands of pods.
+#[derive(Default, Deserialize, Projection)]
+#[serde(rename_all = "camelCase", default)]
+struct PodMetadataFields {
+    namespace: String,
+    name: String,
+    uid: String,
+    deletion_timestamp: Option<Time>,
+    labels: PodLabels,
+    owner_references: Vec<OwnerReference>,
+    creation_timestamp: Option<Time>,
+}
+
+impl From<PodMetadataFields> for PodMetadata {
+    fn from(fields: PodMetadataFields) -> Self {
+        Self {
+            always: Metadata {
+                namespace: fields.namespace,
+                name: fields.name,
+                uid: fields.uid,
+                deletion_timestamp: fields.deletion_timestamp,
+            },
+            labels: fields.labels,
+            owner_references: fields.owner_references,
+            creation_timestamp: fields.creation_timestamp,
+        }
+    }
 }
 
 /// Those labels that say of which template a pod is. By the others the host selects.

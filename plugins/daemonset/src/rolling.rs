@@ -12,14 +12,14 @@ use crate::placement::{Layout, Place};
 
 /// How many pods a rolling update may touch at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct Allowance {
     /// How many nodes may have an old and a new pod.
     pub surge: usize,
     /// How many nodes may be without an available pod.
     pub unavailable: usize,
 }
 
-impl Limits {
+impl Allowance {
     /// The limits on this many nodes.
     ///
     /// # Errors
@@ -88,7 +88,9 @@ pub struct Rolling<'a> {
     pub daemon_set: &'a DaemonSet,
     /// The current revision's.
     pub hash: &'a str,
-    pub limits: Limits,
+    /// The current template's.
+    pub generation: Option<&'a str>,
+    pub allowance: Allowance,
     pub now: Duration,
 }
 
@@ -100,7 +102,7 @@ struct Pair<'a> {
 
 impl Rolling<'_> {
     pub fn work<'a>(&self, layout: &Layout<'a>) -> Work<'a> {
-        if self.limits.surge == 0 {
+        if self.allowance.surge == 0 {
             self.replace(layout)
         } else {
             self.surge(layout)
@@ -136,7 +138,7 @@ impl Rolling<'_> {
                 }
             }
         }
-        candidates.truncate(self.limits.unavailable.saturating_sub(unavailable));
+        candidates.truncate(self.allowance.unavailable.saturating_sub(unavailable));
         allowed.extend(candidates);
         Work {
             delete: allowed,
@@ -178,7 +180,7 @@ impl Rolling<'_> {
         }
         leaving.truncate(available.saturating_sub(layout.desired()));
         delete.extend(leaving);
-        candidates.truncate(self.limits.surge.saturating_sub(surging));
+        candidates.truncate(self.allowance.surge.saturating_sub(surging));
         allowed.extend(candidates);
         Work {
             create_on: allowed,
@@ -189,13 +191,12 @@ impl Rolling<'_> {
 
     /// The old and the new pod of a node. `None`: there are more than one of a kind.
     fn pair<'a>(&self, pods: &[&'a Pod]) -> Option<Pair<'a>> {
-        let generation = self.daemon_set.template_generation();
         let mut pair = Pair {
             new: None,
             old: None,
         };
         for &pod in pods.iter().filter(|pod| !pod.is_deleted()) {
-            let is_new = pod.is_updated(self.hash, generation.as_deref());
+            let is_new = pod.is_updated(self.hash, self.generation);
             let kind = if is_new { &mut pair.new } else { &mut pair.old };
             if kind.replace(pod).is_some() {
                 return None;

@@ -33,7 +33,10 @@ impl Rig {
     fn settled(strategy: &Value) -> Self {
         let cluster =
             FakeCluster::new(DaemonSetController::manifest()).with(daemon_set("one", strategy));
-        let node = |name: usize| json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("n{name}")}});
+        let node = |number: usize| {
+            let metadata = json!({"name": format!("n{number}")});
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+        };
         let mut rig = Self((0..NODES).map(node).fold(cluster, FakeCluster::with));
         rig.run();
         while rig.make_one_ready() {

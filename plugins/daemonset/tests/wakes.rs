@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const NOTHING: [&str; 0] = [];
 
-fn daemon_set(name: &str, labels: Value, node_selector: Value) -> Value {
+fn daemon_set(name: &str, labels: &Value, node_selector: &Value) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet",
         "metadata": {"namespace": "default", "name": name, "uid": format!("uid-{name}")},
@@ -26,7 +26,7 @@ fn daemon_set(name: &str, labels: Value, node_selector: Value) -> Value {
     })
 }
 
-fn node(name: &str, labels: Value) -> Value {
+fn node(name: &str, labels: &Value) -> Value {
     let metadata = json!({"name": name, "uid": name, "labels": labels});
     json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"providerID": "p"}})
 }
@@ -72,13 +72,13 @@ fn pods(cluster: &FakeCluster, owner: &str) -> Vec<Value> {
 /// is as it should be.
 fn settled() -> FakeCluster {
     let mut cluster = FakeCluster::new(DaemonSetController::manifest())
-        .with(daemon_set("all", json!({"a": "all"}), json!({})))
+        .with(daemon_set("all", &json!({"a": "all"}), &json!({})))
         .with(daemon_set(
             "blue",
-            json!({"a": "blue"}),
-            json!({"color": "blue"}),
+            &json!({"a": "blue"}),
+            &json!({"color": "blue"}),
         ))
-        .with(node("n1", json!({})));
+        .with(node("n1", &json!({})));
     assert_eq!(run(&mut cluster), ["all", "blue"]);
     assert_eq!(pods(&cluster, "all").len(), 1);
     assert_eq!(run(&mut cluster), NOTHING, "all is as it should be");
@@ -87,11 +87,11 @@ fn settled() -> FakeCluster {
 
 #[test]
 fn a_heartbeat_of_a_node_runs_nothing() {
-    let mut beating = node("n1", json!({}));
+    let mut beating = node("n1", &json!({}));
     beating["metadata"]["annotations"] = json!({"volumes.kubernetes.io/attached": "true"});
     beating["spec"] = json!({"podCIDR": "10.0.0.0/24", "unschedulable": true});
     beating["status"] = json!({
-        "conditions": [{"type": "Ready", "status": "False", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}],
+        "conditions": [{"type": "Ready", "status": "False", "lastHeartbeatTime": "2026-01-01"}],
         "allocatable": {"cpu": "200m"}, "images": [{"names": ["a"]}],
     });
     assert_eq!(run(&mut settled().with(beating)), NOTHING);
@@ -99,22 +99,22 @@ fn a_heartbeat_of_a_node_runs_nothing() {
 
 #[test]
 fn a_node_runs_the_daemon_sets_that_it_may_concern() {
-    let mut cluster = settled().with(node("n2", json!({"color": "red"})));
+    let mut cluster = settled().with(node("n2", &json!({"color": "red"})));
     assert_eq!(run(&mut cluster), ["all"]);
     assert_eq!(pods(&cluster, "all").len(), 2);
 
-    let mut cluster = cluster.with(node("n2", json!({"color": "blue"})));
+    let mut cluster = cluster.with(node("n2", &json!({"color": "blue"})));
     assert_eq!(run(&mut cluster), ["all", "blue"]);
     assert_eq!(pods(&cluster, "blue").len(), 1);
 
-    let mut tainted = node("n2", json!({"color": "blue"}));
+    let mut tainted = node("n2", &json!({"color": "blue"}));
     tainted["spec"]["taints"] = json!([{"key": "a", "effect": "NoExecute"}]);
     let mut cluster = cluster.with(tainted);
     assert_eq!(run(&mut cluster), ["all", "blue"]);
     assert_eq!(pods(&cluster, "all").len(), 1);
     assert_eq!(pods(&cluster, "blue").len(), 0);
 
-    let mut cluster = cluster.with(node("n2", json!({"color": "red"})));
+    let mut cluster = cluster.with(node("n2", &json!({"color": "red"})));
     assert_eq!(run(&mut cluster), ["all", "blue"]);
     assert_eq!(pods(&cluster, "all").len(), 2);
     assert_eq!(pods(&cluster, "blue").len(), 0);
@@ -122,10 +122,10 @@ fn a_node_runs_the_daemon_sets_that_it_may_concern() {
 
 #[test]
 fn a_pod_that_is_no_longer_on_a_node_of_the_selector_is_found_and_deleted() {
-    let mut cluster = settled().with(node("n2", json!({"color": "blue"})));
+    let mut cluster = settled().with(node("n2", &json!({"color": "blue"})));
     run(&mut cluster);
     assert_eq!(pods(&cluster, "blue").len(), 1);
-    let mut cluster = cluster.with(node("n2", json!({"color": "red"})));
+    let mut cluster = cluster.with(node("n2", &json!({"color": "red"})));
     assert_eq!(run(&mut cluster), ["all", "blue"]);
     assert_eq!(pods(&cluster, "blue").len(), 0);
 }
@@ -205,8 +205,8 @@ fn a_pod_that_is_taken_away_does_not_keep_its_node_from_another() {
 fn an_orphan_runs_those_that_select_it() {
     let mut cluster = settled().with(daemon_set(
         "also",
-        json!({"a": "all"}),
-        json!({"color": "blue"}),
+        &json!({"a": "all"}),
+        &json!({"color": "blue"}),
     ));
     run(&mut cluster);
     // It is being deleted, so nobody adopts it.
@@ -256,7 +256,7 @@ fn a_revision_that_is_deleted_is_made_again() {
 /// Upstream: TestDontDoAnythingIfBeingDeletedRace.
 #[test]
 fn nothing_is_adopted_by_a_daemon_set_that_the_server_is_deleting() {
-    let set = daemon_set("all", json!({"a": "all"}), json!({}));
+    let set = daemon_set("all", &json!({"a": "all"}), &json!({}));
     let mut leaving = set.clone();
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     leaving["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
@@ -266,7 +266,7 @@ fn nothing_is_adopted_by_a_daemon_set_that_the_server_is_deleting() {
     });
     let mut cluster = FakeCluster::new(DaemonSetController::manifest())
         .with(set)
-        .with(node("n1", json!({})))
+        .with(node("n1", &json!({})))
         .with(orphan)
         .with_unseen(leaving);
     let outcome = cluster.turn::<DaemonSetController>("default", "all");

@@ -4,13 +4,15 @@
 //!
 //! The rules are those of Kubernetes' `component-helpers/scheduling/corev1`.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use pilothouse_sdk::{Metadata, Projection};
+use pilothouse_sdk::Projection;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 /// The part of a Node that placement depends on. The heartbeats of a kubelet change none of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Projection)]
+#[derive(Clone, Debug, Default, Deserialize, Projection)]
 #[projection(kind = "v1/Node")]
 #[serde(default)]
 pub struct Node {
@@ -21,14 +23,16 @@ pub struct Node {
 }
 
 /// The part of a Node's metadata that placement depends on.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Projection)]
+///
+/// The labels stay text until somebody asks for them: there are thousands of nodes with dozens of
+/// labels each, and most pods ask for none.
+#[derive(Clone, Debug, Default, Deserialize, Projection)]
 #[serde(default)]
 pub struct NodeMetadata {
-    /// What every view of an object has.
-    #[serde(flatten)]
-    pub always: Metadata,
-    /// What selectors match.
-    pub labels: BTreeMap<String, String>,
+    /// The name.
+    pub name: String,
+    #[projection(whole)]
+    labels: Option<Box<RawValue>>,
 }
 
 /// The part of a Node's spec that placement depends on.
@@ -45,7 +49,15 @@ impl Node {
     /// The node's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.metadata.always.name
+        &self.metadata.name
+    }
+
+    /// The node's labels.
+    fn labels(&self) -> BTreeMap<Cow<'_, str>, Cow<'_, str>> {
+        let labels = self.metadata.labels.as_deref().map(RawValue::get);
+        // What is no map of labels has none: the API server stores nothing else.
+        let labels = labels.and_then(|labels| serde_json::from_str(labels).ok());
+        labels.unwrap_or_default()
     }
 
     /// The node's first taint with one of these effects that none of the tolerations tolerates.
@@ -183,10 +195,20 @@ impl RequiredNode {
     /// affinity, if there is one.
     #[must_use]
     pub fn matches(&self, node: &Node) -> bool {
-        let labels = &node.metadata.labels;
-        let has = |(key, value): (&String, &String)| labels.get(key) == Some(value);
-        let is_term = |terms: &Vec<Term>| terms.iter().any(|term| term.matches(node));
+        let labels = if self.asks_for_labels() {
+            node.labels()
+        } else {
+            BTreeMap::new()
+        };
+        let label = |key: &str| labels.get(key).map(|value| &**value);
+        let has = |(key, value): (&String, &String)| label(key) == Some(value);
+        let is_term = |terms: &Vec<Term>| terms.iter().any(|term| term.matches(node.name(), label));
         self.labels.iter().all(has) && self.terms.as_ref().is_none_or(is_term)
+    }
+
+    fn asks_for_labels(&self) -> bool {
+        let mut terms = self.terms.iter().flatten();
+        !self.labels.is_empty() || terms.any(|term| !term.labels.is_empty())
     }
 }
 
@@ -211,16 +233,9 @@ impl Term {
         })
     }
 
-    fn matches(&self, node: &Node) -> bool {
-        let label = |key: &str| node.metadata.labels.get(key).map(String::as_str);
+    fn matches<'a>(&self, name: &'a str, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         // The only field that a node is selected by. Others are empty.
-        let field = |key: &str| {
-            Some(if key == "metadata.name" {
-                node.name()
-            } else {
-                ""
-            })
-        };
+        let field = |key: &str| Some(if key == "metadata.name" { name } else { "" });
         self.labels.iter().all(|one| one.holds(label(&one.key)))
             && self.fields.iter().all(|one| one.holds(field(&one.key)))
     }
