@@ -51,6 +51,23 @@ impl Answer {
     }
 }
 
+/// What can be done about fields that other managers own.
+const FORCE: &str = "with force an apply takes them over";
+
+/// True if other managers own fields of an apply. The server names both in its message.
+fn is_owned_by_others(status: &Status) -> bool {
+    let mut causes = status.causes.iter();
+    status.code == 409 && causes.any(|cause| cause.reason == "FieldManagerConflict")
+}
+
+/// True if the object is another one than that of the uid in a body. For an update the server says
+/// so with a 409. For an apply and a patch it does not look at the uid as a precondition, and finds
+/// that an immutable field would change.
+fn is_other_object(status: &Status) -> bool {
+    let mut causes = status.causes.iter();
+    status.code == 422 && causes.any(|cause| cause.field == "metadata.uid")
+}
+
 /// Classifies an answer as `wit/changes.wit` describes.
 pub(crate) fn result(is_delete: bool, answer: Result<Vec<u8>, RequestError>) -> ActionResult {
     let error = match answer {
@@ -79,7 +96,11 @@ pub(crate) fn result(is_delete: bool, answer: Result<Vec<u8>, RequestError>) -> 
         // For a deletion, an object that is already gone is a success.
         (404, _) if is_delete && !is_no_such_path(&error) => ActionResult::Done(None),
         (409, "AlreadyExists") => ActionResult::AlreadyExists(text),
+        (409, _) if is_owned_by_others(status) => {
+            ActionResult::Conflict(format!("{text}; {FORCE}"))
+        }
         (409, _) => ActionResult::Conflict(text),
+        (422, _) if is_other_object(status) => ActionResult::Conflict(text),
         (404, _) => ActionResult::NotFound(text),
         (403, _) => ActionResult::Forbidden(text),
         (400 | 422, _) => ActionResult::Invalid(text),
@@ -103,7 +124,10 @@ pub(super) fn status(answer: &Result<Vec<u8>, RequestError>) -> Option<String> {
                 && reason.len() <= 64
                 && reason.bytes().all(|byte| byte.is_ascii_alphabetic());
             let reason = if is_word { reason } else { "without a reason" };
-            Some(format!("HTTP {code} {reason}"))
+            Some(match is_owned_by_others(status) {
+                true => format!("HTTP {code} {reason}: others own fields of the apply; {FORCE}"),
+                false => format!("HTTP {code} {reason}"),
+            })
         }
         // These texts are the host's own.
         Err(RequestError::Transport(_) | RequestError::Deadline(_) | RequestError::TooLarge(_)) => {

@@ -23,7 +23,7 @@ from .changes import (
 )
 from .check import ManifestError
 from .controller import Controller, controller
-from .host import Host, Request
+from .host import Host, Request, ServedKind
 from .manifest import Index, Limits, Manifest, Read, Selection, Write, keeps_children
 from .objects import (
     ObjectRef,
@@ -33,7 +33,8 @@ from .objects import (
     rfc3339,
     set_condition,
 )
-from .outcome import Denied, Failure, Outcome, Retry, Stage, Terminal
+from .outcome import Denied, Failure, Outcome, Retry, Stage, Terminal, Unavailable
+from .quantity import InvalidQuantity, Quantity
 
 __all__ = [
     "Action",
@@ -52,18 +53,22 @@ __all__ = [
     "Finalizer",
     "Host",
     "Index",
+    "InvalidQuantity",
     "Limits",
     "Manifest",
     "ManifestError",
     "ObjectRef",
     "Outcome",
     "Patch",
+    "Quantity",
     "Read",
     "Request",
     "Retry",
     "Selection",
+    "ServedKind",
     "Stage",
     "Terminal",
+    "Unavailable",
     "Update",
     "Write",
     "condition",

@@ -7,14 +7,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from .changes import Effect, selector_text
 from .objects import EPOCH, ObjectRef
+from .shapes import is_pattern
+
+if TYPE_CHECKING:
+    from typing import Unpack
 
 # `list` is a method of `Host`, so its annotations cannot name the type.
 Objects = list[dict[str, Any]]
 Fields = list[tuple[str, str]]
+
+Kinds = list["ServedKind"]
 
 LEVELS = ("debug", "info", "warn", "error")
 
@@ -48,6 +54,17 @@ class Filter:
     """The name of an index of the manifest, and the value."""
 
 
+class Which(TypedDict, total=False):
+    """Which objects of a kind, as the arguments of `Host.list` say it: at most one of these."""
+
+    labels: str | Mapping[str, Any] | None
+    """A selector as kubectl writes it, or a LabelSelector as objects hold it."""
+    match_labels: Mapping[str, str] | None
+    """The labels that the objects have."""
+    index: tuple[str, str] | None
+    """The name of an index of the manifest, and the value."""
+
+
 @dataclass(frozen=True)
 class Query:
     """A question about the objects of a kind."""
@@ -62,9 +79,9 @@ class Query:
         cls,
         kind: str,
         namespace: str | None,
-        labels: str | Mapping[str, Any] | None,
-        match_labels: Mapping[str, str] | None,
-        index: tuple[str, str] | None,
+        labels: str | Mapping[str, Any] | None = None,
+        match_labels: Mapping[str, str] | None = None,
+        index: tuple[str, str] | None = None,
     ) -> Query:
         """The question that the arguments of `Host.list` ask. Raises `ValueError` or `TypeError`
         for those that do not fit together."""
@@ -75,6 +92,23 @@ class Query:
         if index is not None and not (isinstance(index, tuple) and len(index) == 2):
             raise TypeError(f'index is {index!r}, and not a name and a value: ("node", "n1")')
         return cls(kind, namespace, Filter(selector_text(labels), index))
+
+
+@dataclass(frozen=True)
+class ServedKind:
+    """A kind that the cluster serves, as discovery describes it."""
+
+    kind: str
+    """In the version that the server prefers."""
+    resource: str
+    """Its name in paths and in RBAC rules: `deployments`."""
+    namespaced: bool
+    verbs: list[str]
+    """`get`, `list`, `deletecollection`, …"""
+    subresources: list[str]
+    """`status`, `scale`, …"""
+    unavailable: str | None = None
+    """Why its objects cannot be read now, if the host has found that out."""
 
 
 class Host(ABC):
@@ -97,6 +131,10 @@ class Host(ABC):
         """Those of the same objects that come after this one, as a JSON list. Raises `Denied`."""
 
     @abstractmethod
+    def _kinds(self, pattern: str) -> Kinds:
+        """The kinds that the cluster serves and that a pattern includes. Raises `Denied`."""
+
+    @abstractmethod
     def _now(self) -> int:
         """Milliseconds since the Unix epoch."""
 
@@ -108,7 +146,7 @@ class Host(ABC):
         """Reads an object, cut down to the manifest's fields. None: there is none.
 
         The namespace of a cluster-scoped object is empty. Raises `Denied` for what the plugin may
-        not read.
+        not read, and `Unavailable` for a kind of a pattern that cannot be listed.
         """
         found = self._get(ObjectRef(kind, namespace, name))
         return None if found is None else json.loads(found)
@@ -117,12 +155,10 @@ class Host(ABC):
         self,
         kind: str,
         namespace: str | None = None,
-        *,
-        labels: str | Mapping[str, Any] | None = None,
-        match_labels: Mapping[str, str] | None = None,
-        index: tuple[str, str] | None = None,
+        **which: Unpack[Which],
     ) -> Objects:
-        """Lists the objects of a kind, ordered by namespace and name.
+        """Lists the objects of a kind, ordered by namespace and name. Or of a pattern that the
+        manifest reads (`"*"`, `"apps/*"`): of all its kinds that can be listed, ordered by kind.
 
         Without a namespace: those in all namespaces that the manifest reads. At most one of these
         says which:
@@ -134,7 +170,7 @@ class Host(ABC):
 
         Raises `Denied` for what the plugin may not read.
         """
-        query = Query.of(kind, namespace, labels, match_labels, index)
+        query = Query.of(kind, namespace, **which)
         found: Objects = json.loads(self._list(query))
         return found
 
@@ -145,16 +181,14 @@ class Host(ABC):
         *,
         after: ObjectRef | None = None,
         limit: int,
-        labels: str | Mapping[str, Any] | None = None,
-        match_labels: Mapping[str, str] | None = None,
-        index: tuple[str, str] | None = None,
+        **which: Unpack[Which],
     ) -> Objects:
         """Lists as `list` does those objects that come after this one, at most `limit` of them.
 
         Without `after`: the first ones. Fewer than `limit` objects are the last ones. The pages of
         one reconcile agree with each other, and all of them are one read: that of the whole list.
         """
-        query = Query.of(kind, namespace, labels, match_labels, index)
+        query = Query.of(kind, namespace, **which)
         return self._page(query, after, limit)
 
     def pages(
@@ -163,26 +197,35 @@ class Host(ABC):
         namespace: str | None = None,
         *,
         size: int = 500,
-        labels: str | Mapping[str, Any] | None = None,
-        match_labels: Mapping[str, str] | None = None,
-        index: tuple[str, str] | None = None,
+        **which: Unpack[Which],
     ) -> Iterator[Objects]:
         """Lists as `list` does, in pages of at most `size` objects: for a list that does not fit
         into the memory at once. No page is empty."""
-        query = Query.of(kind, namespace, labels, match_labels, index)
+        query = Query.of(kind, namespace, **which)
         after = None
         while page := self._page(query, after, size):
             yield page
             if len(page) < size:
                 return
-            metadata = page[-1]["metadata"]
-            after = ObjectRef(kind, metadata.get("namespace", ""), metadata["name"])
+            last, own = page[-1], kind
+            if is_pattern(kind):
+                own = f"{last['apiVersion']}/{last['kind']}"
+            metadata = last["metadata"]
+            after = ObjectRef(own, metadata.get("namespace", ""), metadata["name"])
 
     def _page(self, query: Query, after: ObjectRef | None, limit: int) -> Objects:
         if not 1 <= limit < 1 << 32:
             raise ValueError(f"a page of {limit} objects: write a number from 1 to {(1 << 32) - 1}")
         found: Objects = json.loads(self._list_page(query, after, limit))
         return found
+
+    def kinds(self, pattern: str) -> Kinds:
+        """The kinds that the cluster serves and that this pattern includes (`"*"`, `"apps/*"`,
+        `"v1/*"`), ordered by group and kind; or the one kind of this name, in whatever version.
+
+        Which they are counts as read. Raises `Denied` for a pattern that the plugin may not read.
+        """
+        return self._kinds(pattern)
 
     def now(self) -> datetime:
         """The time of this reconcile, in UTC. It does not pass while a reconcile runs."""
