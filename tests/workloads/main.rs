@@ -9,3 +9,4 @@ mod daemonset;
 mod replicas;
 mod replicaset;
 mod replicationcontroller;
+mod statefulset;

@@ -1,6 +1,6 @@
 //! What the controllers of Kubernetes' workloads have in common. Each module is one idea, with the
-//! rules of upstream's `pkg/controller` that belong to it. Of what writes there is only
-//! [`replicas`]: it is a whole controller, of two kinds.
+//! rules of upstream's `pkg/controller` that belong to it. Only [`replicas`] writes, as it is a whole
+//! controller, of two kinds; it and [`revision`] read.
 
 pub mod claim;
 pub mod pod;

@@ -6,11 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pilothouse_sdk::{
-    Create, Delete, Failure, Filter, Host, Kind, Metadata, ObjectRef, OwnerReference, Patch,
-    Projection, Time, controller_of,
+    Create, Delete, Failure, Host, Kind, Metadata, ObjectRef, OwnerReference, Patch, Projection,
+    Time, controller_of, fnv32, safe_encode,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+
+use crate::claim::Claimable;
+use crate::selector;
 
 /// Label of a ControllerRevision: the hash that is also at the end of its name, unless another
 /// revision had that name.
@@ -99,23 +102,15 @@ impl Revision {
         let body = json!({"metadata": {"uid": uid}, "revision": revision});
         Ok(Patch::merge(&self.object(), &body)?)
     }
+}
 
-    /// Makes `owner`, which has this uid, the controller of an orphan. The outcome should
-    /// [confirm](pilothouse_sdk::Outcome::confirm) the owner: one that is being deleted adopts
-    /// nothing.
-    ///
-    /// # Errors
-    ///
-    /// Never: the patch has a JSON form.
-    pub fn adopt(&self, owner: &ObjectRef, uid: &str) -> Result<Patch, Failure> {
-        let mut owners = self.metadata.owner_references.clone();
-        owners.push(reference(owner, uid));
-        // A merge patch replaces the whole list, so it is of the version that the snapshot shows.
-        let metadata = json!({
-            "uid": self.metadata.always.uid, "resourceVersion": "", "ownerReferences": owners,
-        });
-        let body = json!({"metadata": metadata});
-        Ok(Patch::merge(&self.object(), &body)?)
+impl Claimable for Revision {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata.always
+    }
+
+    fn owners(&self) -> &[OwnerReference] {
+        &self.metadata.owner_references
     }
 }
 
@@ -131,7 +126,11 @@ pub fn list(
     uid: &str,
     selector: &Value,
 ) -> Result<Vec<Revision>, Failure> {
-    let filter = Filter::label_selector(selector)?;
+    let filter = match selector::filter(selector) {
+        Ok(Some(filter)) => filter,
+        Ok(None) => return Ok(Vec::new()),
+        Err(reason) => return Err(Failure::terminal(format!("spec.selector: {reason}"))),
+    };
     let mut revisions: Vec<Revision> = host.list_as(Some(namespace), &filter)?;
     revisions.retain(|revision| revision.controller().is_none_or(|owner| owner == uid));
     sort(&mut revisions);
@@ -227,7 +226,7 @@ impl NewRevision<'_> {
             "namespace": self.owner.namespace,
             "name": name,
             "labels": labels,
-            "ownerReferences": [reference(self.owner, self.owner_uid)],
+            "ownerReferences": [OwnerReference::controller_of(self.owner, self.owner_uid)],
         });
         if !self.annotations.is_empty() {
             metadata["annotations"] = json!(self.annotations);
@@ -255,18 +254,7 @@ pub fn name(owner: &str, hash: &str) -> String {
 #[must_use]
 pub fn hash(data: &Value, collisions: i32) -> String {
     let text = go_json(data) + &collisions.to_string();
-    let fnv = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
-        hash.wrapping_mul(0x0100_0193) ^ u32::from(byte)
-    });
-    safe_encode(&fnv.to_string())
-}
-
-/// Replaces each character by one of those that apimachinery's `rand.SafeEncodeString` uses.
-fn safe_encode(text: &str) -> String {
-    const SAFE: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    text.bytes()
-        .map(|byte| char::from(SAFE[usize::from(byte) % SAFE.len()]))
-        .collect()
+    safe_encode(&fnv32(text.as_bytes()).to_string())
 }
 
 /// The surplus of a history, oldest first: of the revisions (sorted) whose names are not among the
@@ -278,13 +266,6 @@ pub fn surplus<'a>(sorted: &'a [Revision], live: &BTreeSet<&str>, limit: i64) ->
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     history.truncate(history.len().saturating_sub(limit));
     history
-}
-
-/// A reference to the controller that has this uid.
-fn reference(owner: &ObjectRef, uid: &str) -> OwnerReference {
-    OwnerReference::new(owner, uid)
-        .controller()
-        .blocks_deletion()
 }
 
 /// The value as Go's `encoding/json` writes a map: members in order, `<`, `>` and `&` escaped, as

@@ -217,22 +217,3 @@ fn revisions_of_another_controller_are_not_listed() {
     let found = found.unwrap_or_else(|failure| panic!("{failure:?}"));
     assert_eq!(names(&found), ["orphan", "ours"]);
 }
-
-/// `TestRealHistory_AdoptControllerRevision`: other owners stay.
-#[test]
-fn an_adopted_revision_keeps_its_other_owners() {
-    let mut orphan = revision("a", 1, None);
-    orphan.metadata.owner_references = vec![OwnerReference::new(
-        &ObjectRef::new("v1/Node", "", "n1"),
-        "u0",
-    )];
-    let owner = ObjectRef::new("apps/v1/StatefulSet", "default", "web");
-    let patch = orphan.adopt(&owner, "u1").expect("JSON");
-    let body: Value = serde_json::from_str(&patch.body).expect("JSON");
-    let wanted = json!({"metadata": {"uid": "uid-a", "resourceVersion": "", "ownerReferences": [
-        {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u0"},
-        {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "u1",
-            "controller": true, "blockOwnerDeletion": true},
-    ]}});
-    assert_eq!(body, wanted);
-}

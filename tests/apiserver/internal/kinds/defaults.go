@@ -164,10 +164,15 @@ func defaultStatefulSet(set *appsv1.StatefulSet) {
 	setDefaultPointer(&spec.Replicas, int32(1))
 	setDefaultPointer(&spec.RevisionHistoryLimit, int32(10))
 	setDefault(&spec.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
-	setDefault(&spec.UpdateStrategy.Type, appsv1.RollingUpdateStatefulSetStrategyType)
-	if spec.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType {
+	// A strategy that is said, and no more of it, stays as it is.
+	if spec.UpdateStrategy.Type == "" {
+		spec.UpdateStrategy.Type = appsv1.RollingUpdateStatefulSetStrategyType
 		setDefaultPointer(&spec.UpdateStrategy.RollingUpdate, appsv1.RollingUpdateStatefulSetStrategy{})
-		setDefaultPointer(&spec.UpdateStrategy.RollingUpdate.Partition, int32(0))
+	}
+	rolling := spec.UpdateStrategy.RollingUpdate
+	if spec.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType && rolling != nil {
+		setDefaultPointer(&rolling.Partition, int32(0))
+		setDefaultPointer(&rolling.MaxUnavailable, intstr.FromInt32(1))
 	}
 	setDefaultPointer(&spec.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
 	setDefault(&spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
