@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_sdk::{Metadata, OwnerReference, Projection, Time};
+use pilothouse_sdk::{IntOrString, Metadata, OwnerReference, Projection, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use workloads::pod::{PodStatus, PodView};
@@ -59,12 +59,12 @@ pub struct UpdateStrategy {
     pub rolling_update: Option<RollingUpdate>,
 }
 
-/// Numbers, or texts such as `10%`.
+/// How many pods may be missing, or be there as well.
 #[derive(Default, Deserialize, Projection)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RollingUpdate {
-    pub max_unavailable: Option<Value>,
-    pub max_surge: Option<Value>,
+    pub max_unavailable: Option<IntOrString>,
+    pub max_surge: Option<IntOrString>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, Projection)]

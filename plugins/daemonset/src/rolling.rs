@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::Value;
+use pilothouse_sdk::IntOrString;
 use workloads::pod::{PodView, seconds};
 
 use crate::manage::Work;
@@ -67,20 +67,11 @@ fn surge(rolling: Option<&RollingUpdate>, desired: usize) -> Result<usize, Strin
 }
 
 /// A number, or a percentage of this many nodes, rounded up.
-fn scaled(value: &Value, of: usize) -> Result<usize, String> {
-    let wrong = || format!("{value} is neither a number nor a percentage such as 10%");
-    match value {
-        Value::Number(number) => {
-            let number = number.as_u64().ok_or_else(wrong)?;
-            usize::try_from(number).map_err(|_| wrong())
-        }
-        Value::String(text) => {
-            let percent = text.strip_suffix('%').ok_or_else(wrong)?;
-            let percent: usize = percent.parse().map_err(|_| wrong())?;
-            Ok(percent.saturating_mul(of).div_ceil(100))
-        }
-        _ => Err(wrong()),
-    }
+fn scaled(value: &IntOrString, of: usize) -> Result<usize, String> {
+    let of = i32::try_from(of).unwrap_or(i32::MAX);
+    let scaled = value.scaled_up(of).map_err(|error| error.to_string())?;
+    // The API server lets no negative number in.
+    Ok(usize::try_from(scaled).unwrap_or(0))
 }
 
 /// A rolling update to the current revision.
