@@ -9,6 +9,7 @@ mod compile;
 mod confirm;
 mod contained;
 mod contract;
+mod daemonset;
 mod drift;
 mod endpoints;
 

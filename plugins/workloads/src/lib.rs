@@ -8,5 +8,6 @@ pub mod pod;
 pub mod ranking;
 pub mod replicas;
 pub mod revision;
+pub mod scheduling;
 pub mod selector;
 pub mod template;

@@ -1,0 +1,19 @@
+//! Runs every file under `cases/`. The host's tests run the same files through the built plugin.
+
+use std::path::Path;
+
+use daemonset::DaemonSetController;
+
+fn folder() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/cases"))
+}
+
+#[test]
+fn every_case_comes_out_as_expected() {
+    cases::check::<DaemonSetController>(folder());
+}
+
+#[test]
+fn every_field_that_is_read_decides_some_case() {
+    cases::check_fields::<DaemonSetController>(folder());
+}
