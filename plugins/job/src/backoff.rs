@@ -1,0 +1,85 @@
+//! How long a replacement of failed pods waits.
+
+use std::time::Duration;
+
+use pilothouse_sdk::{ActionResult, EffectVerb, Kind, Request, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::objects::{Job, Pod};
+
+/// After the first failure. It doubles with each further one.
+const FIRST: Duration = Duration::from_secs(10);
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// The failures of a Job's pods since the last success.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Failures {
+    pub count: i64,
+    /// When the last of them was.
+    pub last: Option<Time>,
+}
+
+/// What is remembered of a Job. A pod's failure counts once, when the status that takes it up has
+/// been written: if that has failed, the pod is met again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Memo {
+    /// If the status was not written.
+    pub before: Failures,
+    /// If it was.
+    pub after: Failures,
+}
+
+impl Failures {
+    /// What the key's last outcome has left.
+    pub fn remembered(request: &Request) -> Self {
+        let memo: Memo = request.memo().unwrap_or_default();
+        let is_written = request.previous.iter().any(|effect| {
+            effect.object.kind == Job::KIND
+                && effect.verb == EffectVerb::Patch
+                && matches!(effect.outcome, ActionResult::Done(_))
+        });
+        if is_written { memo.after } else { memo.before }
+    }
+
+    /// With pods that have come to their end since then. Those that failed before the last success
+    /// do not count.
+    #[must_use]
+    pub fn with(&self, succeeded: &[&Pod], failed: &[&Pod]) -> Self {
+        let last_success = succeeded.iter().map(|pod| pod.finished_at()).max();
+        let failed = failed.iter().map(|pod| pod.finished_at());
+        let failed = failed.filter(|at| last_success.is_none_or(|success| *at > success));
+        let failed: Vec<Duration> = failed.collect();
+        let before = if last_success.is_some() {
+            Self::default()
+        } else {
+            self.clone()
+        };
+        let last = failed.iter().max().map(|last| Time(*last));
+        Self {
+            count: before.count + i64::try_from(failed.len()).unwrap_or(i64::MAX),
+            last: last.or(before.last),
+        }
+    }
+
+    /// The time until a pod may be created.
+    pub fn remaining(&self, now: Duration) -> Duration {
+        let last = self.last.unwrap_or_default().0;
+        remaining(self.count, last, now)
+    }
+}
+
+/// The time until a pod of an index may be created whose last pod is this one.
+pub fn remaining_after(last: &Pod, now: Duration) -> Duration {
+    remaining(last.all_failures() + 1, last.finished_at(), now)
+}
+
+fn remaining(failures: i64, last: Duration, now: Duration) -> Duration {
+    if failures <= 0 {
+        return Duration::ZERO;
+    }
+    let doublings = u32::try_from(failures - 1).unwrap_or(u32::MAX);
+    let factor = 2_u32.checked_pow(doublings).unwrap_or(u32::MAX);
+    let delay = FIRST.saturating_mul(factor).min(LONGEST);
+    // A clock that is behind makes it longer, as upstream.
+    (last + delay).saturating_sub(now)
+}

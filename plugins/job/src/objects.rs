@@ -1,0 +1,263 @@
+//! The parts of a Job and of its pods that the rules use.
+
+use pilothouse_sdk::{Metadata, Projection, Time};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A Job.
+#[derive(Deserialize, Projection)]
+#[projection(kind = "batch/v1/Job")]
+pub struct Job {
+    pub metadata: Metadata,
+    pub spec: JobSpec,
+    #[serde(default)]
+    pub status: JobStatus,
+}
+
+#[derive(Deserialize, Projection)]
+#[serde(rename_all = "camelCase")]
+pub struct JobSpec {
+    #[serde(default = "one")]
+    pub parallelism: i64,
+    /// `None`: the Job is complete when one pod has succeeded and none is active.
+    pub completions: Option<i64>,
+    pub active_deadline_seconds: Option<u64>,
+    pub pod_failure_policy: Option<PodFailurePolicy>,
+    pub success_policy: Option<SuccessPolicy>,
+    #[serde(default = "six")]
+    pub backoff_limit: i64,
+    pub backoff_limit_per_index: Option<i64>,
+    pub max_failed_indexes: Option<i64>,
+    /// A LabelSelector. Without one the Job selects nothing.
+    #[projection(whole)]
+    pub selector: Option<Selector>,
+    /// The whole template: what is not known here survives.
+    pub template: Value,
+    pub completion_mode: Option<String>,
+    #[serde(default)]
+    pub suspend: bool,
+    pub pod_replacement_policy: Option<String>,
+    pub managed_by: Option<String>,
+}
+
+/// A LabelSelector.
+#[derive(Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Selector {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub match_labels: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub match_expressions: Vec<Requirement>,
+}
+
+#[derive(Deserialize, Serialize)]
+pub struct Requirement {
+    pub key: String,
+    pub operator: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+}
+
+#[derive(Deserialize, Projection)]
+pub struct PodFailurePolicy {
+    #[serde(default)]
+    pub rules: Vec<FailureRule>,
+}
+
+#[derive(Deserialize, Projection)]
+#[serde(rename_all = "camelCase")]
+pub struct FailureRule {
+    /// `FailJob`, `FailIndex`, `Ignore` or `Count`.
+    pub action: String,
+    pub on_exit_codes: Option<OnExitCodes>,
+    pub on_pod_conditions: Option<Vec<ConditionPattern>>,
+}
+
+#[derive(Deserialize, Projection)]
+#[serde(rename_all = "camelCase")]
+pub struct OnExitCodes {
+    /// `None`: any container.
+    pub container_name: Option<String>,
+    /// `In` or `NotIn`.
+    pub operator: String,
+    #[serde(default)]
+    pub values: Vec<i32>,
+}
+
+#[derive(Deserialize, Projection)]
+pub struct ConditionPattern {
+    pub r#type: String,
+    pub status: String,
+}
+
+#[derive(Deserialize, Projection)]
+pub struct SuccessPolicy {
+    #[serde(default)]
+    pub rules: Vec<SuccessRule>,
+}
+
+#[derive(Deserialize, Projection)]
+#[serde(rename_all = "camelCase")]
+pub struct SuccessRule {
+    pub succeeded_indexes: Option<String>,
+    pub succeeded_count: Option<i64>,
+}
+
+/// A Job's status, in the form in which it is compared and written.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, Projection)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JobStatus {
+    pub active: i64,
+    pub succeeded: i64,
+    pub failed: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminating: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion_time: Option<Time>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub completed_indexes: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_indexes: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncounted_terminated_pods: Option<Uncounted>,
+    /// Whole, because the list is replaced when it is written.
+    #[projection(whole)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<JobCondition>,
+}
+
+/// Finished pods, by uid, that are not in the counters yet.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, Projection)]
+#[serde(default)]
+pub struct Uncounted {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub succeeded: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JobCondition {
+    pub r#type: String,
+    pub status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_probe_time: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Time>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Members that are not known here survive.
+    #[serde(flatten)]
+    pub others: BTreeMap<String, Value>,
+}
+
+/// A pod.
+#[derive(Deserialize, Projection)]
+#[projection(kind = "v1/Pod")]
+pub struct Pod {
+    pub metadata: PodMetadata,
+    #[serde(default)]
+    pub spec: PodSpec,
+    #[serde(default)]
+    pub status: PodStatus,
+}
+
+#[derive(Deserialize, Projection)]
+#[serde(rename_all = "camelCase")]
+pub struct PodMetadata {
+    #[serde(flatten)]
+    pub always: Metadata,
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    #[serde(default)]
+    pub annotations: Annotations,
+    #[serde(default)]
+    pub finalizers: Vec<String>,
+    /// Whole, because the list is replaced when it is written.
+    #[serde(default)]
+    pub owner_references: Vec<Value>,
+    pub creation_timestamp: Option<Time>,
+    #[serde(default)]
+    pub deletion_grace_period_seconds: u64,
+}
+
+#[derive(Default, Deserialize, Projection)]
+pub struct Annotations {
+    #[serde(rename = "batch.kubernetes.io/job-completion-index")]
+    pub index: Option<String>,
+    #[serde(rename = "batch.kubernetes.io/job-index-failure-count")]
+    pub failures: Option<String>,
+    #[serde(rename = "batch.kubernetes.io/job-index-ignored-failure-count")]
+    pub ignored_failures: Option<String>,
+}
+
+#[derive(Default, Deserialize, Projection)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSpec {
+    pub node_name: String,
+    pub init_containers: Vec<InitContainer>,
+}
+
+#[derive(Deserialize, Projection)]
+#[serde(rename_all = "camelCase")]
+pub struct InitContainer {
+    pub name: String,
+    pub restart_policy: Option<String>,
+}
+
+#[derive(Default, Deserialize, Projection)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodStatus {
+    pub phase: String,
+    pub conditions: Vec<PodCondition>,
+    pub container_statuses: Vec<ContainerStatus>,
+    pub init_container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Deserialize, Projection)]
+#[serde(rename_all = "camelCase")]
+pub struct PodCondition {
+    pub r#type: String,
+    pub status: String,
+    pub last_transition_time: Option<Time>,
+}
+
+#[derive(Deserialize, Projection)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerStatus {
+    #[serde(default)]
+    pub name: String,
+    #[serde(default)]
+    pub restart_count: i64,
+    #[serde(default)]
+    pub state: ContainerState,
+}
+
+#[derive(Default, Deserialize, Projection)]
+pub struct ContainerState {
+    pub terminated: Option<Terminated>,
+}
+
+#[derive(Deserialize, Projection)]
+#[serde(rename_all = "camelCase")]
+pub struct Terminated {
+    #[serde(default)]
+    pub exit_code: i32,
+    pub finished_at: Option<Time>,
+}
+
+fn one() -> i64 {
+    1
+}
+
+fn six() -> i64 {
+    6
+}
