@@ -117,7 +117,8 @@ pub struct JobStatus {
     pub terminating: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Only written.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub completed_indexes: String,

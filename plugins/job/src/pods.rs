@@ -188,7 +188,8 @@ impl ContainerStatus {
     }
 }
 
-/// The end of the last of these containers, or `before` if there are none. `None`: one has not ended.
+/// The end of the last of these containers, or `before` if there are none. `None`: one has not
+/// ended.
 fn latest_end(
     before: Option<Duration>,
     containers: &mut dyn Iterator<Item = &ContainerStatus>,

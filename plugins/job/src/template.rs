@@ -17,11 +17,11 @@ const MAX_PREFIX: usize = 55;
 
 /// A pod of a Job without indexes.
 pub fn pod(job: &Job) -> Value {
-    with_spec(
-        job,
-        &format!("{}-", job.metadata.name),
-        job.spec.template["spec"].clone(),
-    )
+    let prefix = format!("{}-", job.metadata.name);
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": metadata(job, &prefix), "spec": job.spec.template["spec"],
+    })
 }
 
 /// The pod of an index. With a back-off limit for each index the pod says how often this one has
@@ -36,20 +36,20 @@ pub fn indexed_pod(job: &Job, index: i64, replaced: Option<&Pod>) -> Value {
         spec.remove("initContainers");
     }
     spec["hostname"] = format!("{}-{index}", job.metadata.name).into();
-    let mut pod = with_spec(job, &prefix(&job.metadata.name, index), spec);
-    pod["metadata"]["annotations"][INDEX] = index.to_string().into();
-    pod["metadata"]["labels"][INDEX] = index.to_string().into();
+    let mut metadata = Value::Object(metadata(job, &prefix(&job.metadata.name, index)));
+    metadata["annotations"][INDEX] = index.to_string().into();
+    metadata["labels"][INDEX] = index.to_string().into();
     if job.spec.backoff_limit_per_index.is_some() {
         let (failures, ignored) = replaced.map_or((0, 0), |replaced| failures(job, replaced));
-        pod["metadata"]["annotations"][FAILURES] = failures.to_string().into();
+        metadata["annotations"][FAILURES] = failures.to_string().into();
         if ignored > 0 {
-            pod["metadata"]["annotations"][IGNORED_FAILURES] = ignored.to_string().into();
+            metadata["annotations"][IGNORED_FAILURES] = ignored.to_string().into();
         }
     }
-    pod
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 }
 
-fn with_spec(job: &Job, prefix: &str, spec: Value) -> Value {
+fn metadata(job: &Job, prefix: &str) -> Map<String, Value> {
     let template = &job.spec.template["metadata"];
     let mut metadata = Map::new();
     for member in ["labels", "annotations"] {
@@ -71,7 +71,7 @@ fn with_spec(job: &Job, prefix: &str, spec: Value) -> Value {
     metadata.insert("generateName".to_owned(), prefix.into());
     metadata.insert("finalizers".to_owned(), finalizers.into());
     metadata.insert("ownerReferences".to_owned(), json!([owner(job)]));
-    json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    metadata
 }
 
 /// The Job as the owner that manages a pod.
