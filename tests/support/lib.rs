@@ -13,6 +13,7 @@ mod memory;
 mod neighbour;
 pub mod proxy;
 mod server;
+mod workloads;
 
 pub use api::Api;
 pub use faults::{FaultOptions, FaultRig, HEALED};
@@ -21,6 +22,7 @@ pub use host::{Held, Host, HostOptions, RUNTIME_DIRECTORY, sum_of};
 pub use memory::{AgainSoon, run_in_memory, unwritten};
 pub use neighbour::Neighbour;
 pub use server::{Server, ServerOptions, Snapshot};
+pub use workloads::{WorkloadRig, name_of, now};
 
 /// Returns the path of a guest, which `make plugins` or `make guests` has built.
 pub fn guest(name: &str) -> PathBuf {
