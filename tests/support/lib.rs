@@ -19,7 +19,7 @@ pub use api::Api;
 pub use faults::{FaultOptions, FaultRig, HEALED};
 pub use fickle::{fickle, fickle_with_schema, named_fickle};
 pub use host::{Held, Host, HostOptions, RUNTIME_DIRECTORY, sum_of};
-pub use memory::{AgainSoon, run_in_memory, unwritten};
+pub use memory::{AgainSoon, rehearse, run_in_memory, unwritten};
 pub use neighbour::Neighbour;
 pub use server::{Server, ServerOptions, Snapshot};
 pub use workloads::{WorkloadRig, name_of, now};
