@@ -1,13 +1,15 @@
 //! Which pods are a Job's: it adopts those that it selects and nobody owns, and gives up those that
 //! it no longer selects.
 
-use pilothouse_sdk::{Action, Failure, Filter, Finalizer, Host, Kind, Metadata, ObjectRef, Patch};
+use pilothouse_sdk::{
+    Action, Failure, Filter, Finalizer, Host, Kind, Metadata, ObjectRef, OwnerReference,
+    controller_of,
+};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use workloads::claim::{Claim, Claimant};
 
 use crate::objects::{Job, Pod};
 use crate::pods::TRACKING;
-use crate::template::owner;
 
 /// The index of pods by the names of their owners.
 pub const OWNER: &str = "owner";
@@ -29,54 +31,43 @@ pub fn owned(host: &dyn Host, job: &ObjectRef) -> Result<Vec<Pod>, Failure> {
 
 /// The uid of the Job that manages the pod, if that has this name.
 pub fn job_uid<'a>(pod: &'a Pod, name: &str) -> Option<&'a str> {
-    let (controller, owner) = (pod.controller()?, Job::KIND.rsplit_once('/')?);
-    let is_job = controller["apiVersion"] == owner.0 && controller["kind"] == owner.1;
-    let uid = controller["uid"].as_str()?;
-    (is_job && controller["name"] == name).then_some(uid)
+    let controller = pod.controller()?;
+    let kind = format!("{}/{}", controller.api_version, controller.kind);
+    (kind == Job::KIND && controller.name == name).then_some(&controller.uid)
 }
 
-/// Which of `owned` the Job keeps, and which pods without an owner it adopts.
+/// Which of `owned` the Job keeps, and which pods that nothing manages it adopts.
 pub fn claim(host: &dyn Host, job: &Job, owned: Vec<Pod>) -> Result<Claimed, Failure> {
     let mut claimed = Claimed::default();
-    let is_own = |pod: &Pod| job_uid(pod, &job.metadata.name) == Some(&job.metadata.uid);
-    for pod in owned.into_iter().filter(is_own) {
-        let is_selected = job.spec.selector.as_ref();
-        if is_selected.is_some_and(|selector| selector.matches(&pod.metadata.labels)) {
-            claimed.pods.push(pod);
-        } else if !job.is_being_deleted() {
-            claimed.release(&pod, job)?;
+    let claimant = Claimant::new(Job::KIND, &job.metadata);
+    let owned = owned.into_iter().filter(|pod| pod.controller().is_some());
+    for pod in owned.chain(orphans(host, job)?) {
+        match claimant.claim(&pod, job.selects(&pod.metadata.labels)) {
+            Claim::Owned => claimed.pods.push(pod),
+            Claim::Adopt => claimed.adopt(pod, &claimant)?,
+            Claim::Release => claimed.release(&pod, &claimant)?,
+            Claim::Foreign => {}
         }
     }
-    for pod in orphans(host, job)? {
-        claimed.adopt(pod, job)?;
-    }
-    claimed
-        .pods
-        .sort_by(|one, other| one.name().cmp(other.name()));
+    let pods = &mut claimed.pods;
+    pods.sort_by(|one, other| one.name().cmp(other.name()));
     Ok(claimed)
 }
 
-/// The pods that the Job selects and that nothing manages, unless it or they are being deleted.
+/// The pods that the Job selects and that nothing manages. One that is being deleted adopts none.
 fn orphans(host: &dyn Host, job: &Job) -> Result<Vec<Pod>, Failure> {
-    let Some(selector) = job
-        .spec
-        .selector
-        .as_ref()
-        .filter(|_| !job.is_being_deleted())
-    else {
+    let selector = job.spec.selector.as_ref();
+    let Some(selector) = selector.filter(|_| !job.is_being_deleted()) else {
         return Ok(Vec::new());
     };
     let (namespace, selector) = (&job.metadata.namespace, Filter::label_selector(selector)?);
-    // Most are the Job's own already: they are not decoded again.
+    // Most are the Job's own already, and are not decoded again.
     let selected: Vec<Selected> = host.list(Pod::KIND, Some(namespace), &selector)?;
     let mut orphans = Vec::new();
     for Selected { metadata } in selected {
-        let has_controller = metadata
-            .owner_references
-            .iter()
-            .any(|owner| owner.controller);
-        if !has_controller && metadata.always.deletion_timestamp.is_none() {
-            orphans.extend(host.get::<Pod>(&metadata.always.of_kind(Pod::KIND))?);
+        if controller_of(&metadata.owner_references).is_none() {
+            let pod = metadata.always.of_kind(Pod::KIND);
+            orphans.extend(host.get::<Pod>(&pod)?);
         }
     }
     Ok(orphans)
@@ -94,54 +85,32 @@ struct SelectedMetadata {
     #[serde(flatten)]
     always: Metadata,
     #[serde(default)]
-    owner_references: Vec<Owner>,
-}
-
-#[derive(Deserialize)]
-struct Owner {
-    #[serde(default)]
-    controller: bool,
+    owner_references: Vec<OwnerReference>,
 }
 
 impl Claimed {
     /// The finalizer comes first: a pod of the Job's that has none would never be counted.
-    fn adopt(&mut self, mut pod: Pod, job: &Job) -> Result<(), Failure> {
+    fn adopt(&mut self, mut pod: Pod, claimant: &Claimant<'_>) -> Result<(), Failure> {
         if !pod.is_tracked() {
-            self.actions
-                .push(Finalizer::add(&pod.object_ref(), TRACKING).into());
+            let finalizer = Finalizer::add(&pod.object_ref(), TRACKING);
+            self.actions.push(finalizer.into());
             pod.metadata.finalizers.push(TRACKING.to_owned());
         }
-        pod.metadata.owner_references.push(owner(job));
-        self.actions
-            .push(owners_patch(&pod, &pod.metadata.owner_references)?.into());
+        let adoption = claimant.adoption(Pod::KIND, &pod)?;
+        self.actions.push(adoption.into());
         self.adopts = true;
         self.pods.push(pod);
         Ok(())
     }
 
     /// The finalizer goes last: what is left of a pod without an owner is put right later.
-    fn release(&mut self, pod: &Pod, job: &Job) -> Result<(), Failure> {
-        let is_other = |owner: &&Value| owner["uid"] != *job.metadata.uid;
-        let others: Vec<Value> = pod
-            .metadata
-            .owner_references
-            .iter()
-            .filter(is_other)
-            .cloned()
-            .collect();
-        self.actions.push(owners_patch(pod, &others)?.into());
+    fn release(&mut self, pod: &Pod, claimant: &Claimant<'_>) -> Result<(), Failure> {
+        let release = claimant.release(Pod::KIND, pod)?;
+        self.actions.push(release.into());
         if pod.is_tracked() {
-            self.actions
-                .push(Finalizer::remove(&pod.object_ref(), TRACKING).into());
+            let finalizer = Finalizer::remove(&pod.object_ref(), TRACKING);
+            self.actions.push(finalizer.into());
         }
         Ok(())
     }
-}
-
-/// Replaces the owners of the pod, if it is still as it was seen.
-fn owners_patch(pod: &Pod, owners: &[Value]) -> Result<Patch, serde_json::Error> {
-    let metadata = json!({
-        "uid": pod.uid(), "resourceVersion": "seen", "ownerReferences": owners,
-    });
-    Patch::merge(&pod.object_ref(), &json!({"metadata": metadata}))
 }

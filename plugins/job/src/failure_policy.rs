@@ -79,7 +79,7 @@ fn matching_code(container: &ContainerStatus, codes: &OnExitCodes) -> Option<i32
 
 /// Says which condition of the pod is one of these, if one is.
 fn condition_reason(pod: &Pod, patterns: &[ConditionPattern]) -> Option<String> {
-    let mut conditions = pod.status.conditions.iter();
+    let mut conditions = pod.status.state.conditions.iter();
     let condition = conditions.find(|condition| {
         let mut patterns = patterns.iter();
         patterns

@@ -1,9 +1,10 @@
 //! What is asked of a Job.
 
+use std::collections::BTreeMap;
+
 use pilothouse_sdk::{Kind, ObjectRef};
 
 use crate::objects::{Job, JobCondition, Requirement, Selector};
-use std::collections::BTreeMap;
 
 /// The name of this controller in `spec.managedBy`.
 const CONTROLLER: &str = "kubernetes.io/job-controller";
@@ -58,10 +59,14 @@ impl Job {
 
     /// True if the Job would adopt pods with these labels.
     pub fn adopts(&self, labels: &BTreeMap<String, String>) -> bool {
-        let selector = self.spec.selector.as_ref();
         let is_at_work =
             !self.is_being_deleted() && !self.is_finished() && !self.is_managed_by_another();
-        is_at_work && selector.is_some_and(|selector| selector.matches(labels))
+        is_at_work && self.selects(labels)
+    }
+
+    pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
+        let selector = self.spec.selector.as_ref();
+        selector.is_some_and(|selector| selector.matches(labels))
     }
 }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use pilothouse_sdk::{Action, Create};
 use serde_json::Value;
+use workloads::pod::PodView;
+use workloads::ranking::sort_plainly;
 
 use crate::backoff::remaining_after;
 use crate::indexes::Indexes;
@@ -85,7 +87,7 @@ fn too_many_pods<'a>(observed: &Observed<'a>, at_least: usize) -> Vec<&'a Pod> {
             }
         }
         for mut same in by_index.into_values() {
-            same.sort_by(|one, other| one.goes_before(other));
+            same = sort_plainly(same);
             left.extend(same.pop());
             doomed.append(&mut same);
         }
@@ -94,8 +96,7 @@ fn too_many_pods<'a>(observed: &Observed<'a>, at_least: usize) -> Vec<&'a Pod> {
     }
     let missing = at_least.saturating_sub(doomed.len());
     if missing > 0 {
-        left.sort_by(|one, other| one.goes_before(other));
-        doomed.extend(left.into_iter().take(missing));
+        doomed.extend(sort_plainly(left).into_iter().take(missing));
     }
     doomed
 }

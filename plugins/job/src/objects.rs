@@ -1,9 +1,12 @@
 //! The parts of a Job and of its pods that the rules use.
 
-use pilothouse_sdk::{Metadata, Projection, Time};
+use std::collections::BTreeMap;
+
+use pilothouse_sdk::{Metadata, OwnerReference, Projection, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use workloads::pod::PodStatus as PodState;
+use workloads::ranking::InitContainer;
 
 /// A Job.
 #[derive(Deserialize, Projection)]
@@ -182,9 +185,8 @@ pub struct PodMetadata {
     pub annotations: Annotations,
     #[serde(default)]
     pub finalizers: Vec<String>,
-    /// Whole, because the list is replaced when it is written.
     #[serde(default)]
-    pub owner_references: Vec<Value>,
+    pub owner_references: Vec<OwnerReference>,
     pub creation_timestamp: Option<Time>,
     #[serde(default)]
     pub deletion_grace_period_seconds: u64,
@@ -207,28 +209,13 @@ pub struct PodSpec {
     pub init_containers: Vec<InitContainer>,
 }
 
-#[derive(Deserialize, Projection)]
-#[serde(rename_all = "camelCase")]
-pub struct InitContainer {
-    pub name: String,
-    pub restart_policy: Option<String>,
-}
-
 #[derive(Default, Deserialize, Projection)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodStatus {
-    pub phase: String,
-    pub conditions: Vec<PodCondition>,
+    #[serde(flatten)]
+    pub state: PodState,
     pub container_statuses: Vec<ContainerStatus>,
     pub init_container_statuses: Vec<ContainerStatus>,
-}
-
-#[derive(Deserialize, Projection)]
-#[serde(rename_all = "camelCase")]
-pub struct PodCondition {
-    pub r#type: String,
-    pub status: String,
-    pub last_transition_time: Option<Time>,
 }
 
 #[derive(Deserialize, Projection)]

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use workloads::pod::PodView;
+
 use crate::backoff::Failures;
 use crate::failure_policy::{Consequence, consequence};
 use crate::indexes::Indexes;

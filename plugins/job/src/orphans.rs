@@ -2,6 +2,8 @@
 
 use pilothouse_sdk::{Action, Failure, Filter, Finalizer, Host, Kind, Outcome, Request};
 
+use workloads::pod::PodView;
+
 use crate::claim::job_uid;
 use crate::objects::{Job, Pod};
 use crate::pods::TRACKING;
@@ -51,11 +53,11 @@ pub fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure>
     let namespace = &request.key().namespace;
     let free = Outcome::done().with(Finalizer::remove(request.key(), TRACKING));
     let Some(controller) = pod.controller() else {
-        let is_waiting = !pod.is_being_deleted() && has_adopter(host, &pod, namespace)?;
+        let is_waiting = !pod.is_deleted() && has_adopter(host, &pod, namespace)?;
         return Ok(if is_waiting { Outcome::done() } else { free });
     };
-    let name = controller["name"].as_str().unwrap_or_default();
-    let Some(uid) = job_uid(&pod, name).filter(|_| pod.is_being_deleted()) else {
+    let name = &controller.name;
+    let Some(uid) = job_uid(&pod, name).filter(|_| pod.is_deleted()) else {
         return Ok(Outcome::done());
     };
     let job = host.get_as::<Job>(namespace, name)?;

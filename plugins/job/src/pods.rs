@@ -1,17 +1,73 @@
 //! What is asked of a single pod.
 
-use std::cmp::Ordering;
 use std::time::Duration;
 
-use pilothouse_sdk::{Kind, ObjectRef};
-use serde_json::Value;
+use pilothouse_sdk::{Kind, Metadata, ObjectRef, OwnerReference, Time, controller_of};
+use workloads::claim::Claimable;
+use workloads::pod::{PodStatus, PodView};
+use workloads::ranking::{Ranked, Restarts};
 
 use crate::objects::{ContainerStatus, Job, Pod};
 
 /// The finalizer that keeps a pod until it is counted.
 pub const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
-const READY: &str = "Ready";
+impl PodView for Pod {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata.always
+    }
+
+    fn status(&self) -> &PodStatus {
+        &self.status.state
+    }
+}
+
+impl Claimable for Pod {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata.always
+    }
+
+    fn owners(&self) -> &[OwnerReference] {
+        &self.metadata.owner_references
+    }
+}
+
+impl Ranked for &Pod {
+    fn node_name(&self) -> &str {
+        &self.spec.node_name
+    }
+
+    fn created(&self) -> Option<Time> {
+        self.metadata.creation_timestamp
+    }
+
+    fn restarts(&self) -> Restarts {
+        let most = |containers: &mut dyn Iterator<Item = &ContainerStatus>| {
+            let restarts = containers.map(|container| container.restart_count);
+            restarts.max().unwrap_or_default()
+        };
+        Restarts {
+            containers: most(&mut self.status.container_statuses.iter()),
+            sidecars: most(&mut self.sidecars()),
+        }
+    }
+
+    /// A Job does not look at it.
+    fn deletion_cost(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// For the order of deletion, which sorts references.
+impl PodView for &Pod {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata.always
+    }
+
+    fn status(&self) -> &PodStatus {
+        &self.status.state
+    }
+}
 
 impl Pod {
     pub fn name(&self) -> &str {
@@ -26,36 +82,15 @@ impl Pod {
         self.metadata.always.of_kind(Self::KIND)
     }
 
-    pub fn is_being_deleted(&self) -> bool {
-        self.metadata.always.deletion_timestamp.is_some()
-    }
-
     pub fn has_succeeded(&self) -> bool {
-        self.status.phase == "Succeeded"
-    }
-
-    fn is_finished(&self) -> bool {
-        matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
-    }
-
-    pub fn is_active(&self) -> bool {
-        !self.is_finished() && !self.is_being_deleted()
-    }
-
-    pub fn is_terminating(&self) -> bool {
-        !self.is_finished() && self.is_being_deleted()
+        self.status.state.phase == "Succeeded"
     }
 
     /// True if the pod counts as failed: one that is being deleted, too, unless the Job replaces
     /// only those that have come to their end.
     pub fn has_failed(&self, job: &Job) -> bool {
-        let is_lost = self.is_being_deleted() && !self.has_succeeded();
-        self.status.phase == "Failed" || (is_lost && !job.replaces_only_failed())
-    }
-
-    pub fn is_ready(&self) -> bool {
-        let mut conditions = self.status.conditions.iter();
-        conditions.any(|condition| condition.r#type == READY && condition.status == "True")
+        let is_lost = self.is_deleted() && !self.has_succeeded();
+        self.is_failed() || (is_lost && !job.replaces_only_failed())
     }
 
     /// True if the pod is still to be counted.
@@ -90,9 +125,8 @@ impl Pod {
     }
 
     /// The owner that manages the pod.
-    pub fn controller(&self) -> Option<&Value> {
-        let mut owners = self.metadata.owner_references.iter();
-        owners.find(|owner| owner["controller"] == true)
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        controller_of(&self.metadata.owner_references)
     }
 
     /// When the pod has come to its end: when its last container has, or else when it became not
@@ -125,8 +159,8 @@ impl Pod {
     }
 
     fn not_ready_since(&self) -> Option<Duration> {
-        let mut conditions = self.status.conditions.iter();
-        let ready = conditions.find(|condition| condition.r#type == READY)?;
+        let mut conditions = self.status.state.conditions.iter();
+        let ready = conditions.find(|condition| condition.r#type == "Ready")?;
         let since = ready.last_transition_time?.0;
         (ready.status == "False").then_some(since)
     }
@@ -138,46 +172,11 @@ impl Pod {
     }
 
     /// The restarts of all containers that have begun, init containers included.
-    pub fn restarts(&self) -> i64 {
+    pub fn all_restarts(&self) -> i64 {
         let status = &self.status;
         let all = status.container_statuses.iter();
         let all = all.chain(&status.init_container_statuses);
         all.map(|container| container.restart_count).sum()
-    }
-
-    /// Most restarts of one container, and of one sidecar.
-    fn most_restarts(&self) -> (i64, i64) {
-        let of = |containers: &mut dyn Iterator<Item = &ContainerStatus>| {
-            let restarts = containers.map(|container| container.restart_count);
-            restarts.max().unwrap_or_default()
-        };
-        let mut containers = self.status.container_statuses.iter();
-        (of(&mut containers), of(&mut self.sidecars()))
-    }
-
-    fn ready_since(&self) -> Option<Duration> {
-        let mut conditions = self.status.conditions.iter();
-        let ready =
-            conditions.find(|condition| condition.r#type == READY && condition.status == "True");
-        ready?.last_transition_time.map(|time| time.0)
-    }
-
-    /// Which of two pods is deleted first, if one of them has to go: the one that has done less.
-    pub fn goes_before(&self, other: &Self) -> Ordering {
-        let is_assigned = |pod: &Self| !pod.spec.node_name.is_empty();
-        let phase = |pod: &Self| match pod.status.phase.as_str() {
-            "Unknown" => 1,
-            "Running" => 2,
-            _ => 0,
-        };
-        let created = |pod: &Self| pod.metadata.creation_timestamp.map(|time| time.0);
-        is_assigned(self)
-            .cmp(&is_assigned(other))
-            .then_with(|| phase(self).cmp(&phase(other)))
-            .then_with(|| self.is_ready().cmp(&other.is_ready()))
-            .then_with(|| younger_first(self.ready_since(), other.ready_since()))
-            .then_with(|| other.most_restarts().cmp(&self.most_restarts()))
-            .then_with(|| younger_first(created(self), created(other)))
     }
 }
 
@@ -199,14 +198,6 @@ fn latest_end(
         latest = latest.max(Some(container.finished_at()?));
     }
     latest
-}
-
-/// The later time first, and none before all.
-fn younger_first(one: Option<Duration>, other: Option<Duration>) -> Ordering {
-    match (one, other) {
-        (Some(one), Some(other)) => other.cmp(&one),
-        _ => one.is_some().cmp(&other.is_some()),
-    }
 }
 
 /// A count in an annotation. What is none is zero.

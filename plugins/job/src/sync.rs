@@ -6,6 +6,8 @@ use pilothouse_sdk::{
     Action, Delete, Event, Failure, Finalizer, Host, ObjectRef, Outcome, Request,
 };
 
+use workloads::pod::PodView;
+
 use crate::backoff::{Failures, Memo};
 use crate::claim::{Claimed, claim};
 use crate::events;

@@ -1,7 +1,9 @@
 //! The pod of a Job, as it is created.
 
 use pilothouse_sdk::Kind;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use workloads::claim::Claimant;
+use workloads::template;
 
 use crate::failure_policy::consequence;
 use crate::objects::{Job, Pod};
@@ -17,26 +19,23 @@ const MAX_PREFIX: usize = 55;
 
 /// A pod of a Job without indexes.
 pub fn pod(job: &Job) -> Value {
-    let prefix = format!("{}-", job.metadata.name);
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": metadata(job, &prefix), "spec": job.spec.template["spec"],
-    })
+    let owner = Claimant::new(Job::KIND, &job.metadata).controller_reference();
+    let mut pod = template::pod(&job.spec.template, &job.object_ref(), &owner);
+    let finalizers = pod["metadata"]["finalizers"].as_array().cloned();
+    let mut finalizers = finalizers.unwrap_or_default();
+    if finalizers.iter().all(|name| name != TRACKING) {
+        finalizers.push(TRACKING.into());
+    }
+    pod["metadata"]["finalizers"] = finalizers.into();
+    pod
 }
 
 /// The pod of an index. With a back-off limit for each index the pod says how often this one has
 /// failed, as known from the pod that it replaces.
 pub fn indexed_pod(job: &Job, index: i64, replaced: Option<&Pod>) -> Value {
-    let mut spec = job.spec.template["spec"].clone();
-    add_index_variable(&mut spec["initContainers"]);
-    add_index_variable(&mut spec["containers"]);
-    if spec["initContainers"].is_null()
-        && let Some(spec) = spec.as_object_mut()
-    {
-        spec.remove("initContainers");
-    }
-    spec["hostname"] = format!("{}-{index}", job.metadata.name).into();
-    let mut metadata = Value::Object(metadata(job, &prefix(&job.metadata.name, index)));
+    let mut pod = pod(job);
+    let metadata = &mut pod["metadata"];
+    metadata["generateName"] = prefix(&job.metadata.name, index).into();
     metadata["annotations"][INDEX] = index.to_string().into();
     metadata["labels"][INDEX] = index.to_string().into();
     if job.spec.backoff_limit_per_index.is_some() {
@@ -46,41 +45,13 @@ pub fn indexed_pod(job: &Job, index: i64, replaced: Option<&Pod>) -> Value {
             metadata["annotations"][IGNORED_FAILURES] = ignored.to_string().into();
         }
     }
-    json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-}
-
-fn metadata(job: &Job, prefix: &str) -> Map<String, Value> {
-    let template = &job.spec.template["metadata"];
-    let mut metadata = Map::new();
-    for member in ["labels", "annotations"] {
-        if let Value::Object(entries) = &template[member] {
-            metadata.insert(member.to_owned(), entries.clone().into());
+    for containers in ["initContainers", "containers"] {
+        if let Some(containers) = pod["spec"].get_mut(containers) {
+            add_index_variable(containers);
         }
     }
-    let mut finalizers = template["finalizers"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    if finalizers.iter().all(|name| name != TRACKING) {
-        finalizers.push(TRACKING.into());
-    }
-    metadata.insert(
-        "namespace".to_owned(),
-        job.metadata.namespace.as_str().into(),
-    );
-    metadata.insert("generateName".to_owned(), prefix.into());
-    metadata.insert("finalizers".to_owned(), finalizers.into());
-    metadata.insert("ownerReferences".to_owned(), json!([owner(job)]));
-    metadata
-}
-
-/// The Job as the owner that manages a pod.
-pub fn owner(job: &Job) -> Value {
-    let (api_version, kind) = Job::KIND.rsplit_once('/').unwrap_or_default();
-    json!({
-        "apiVersion": api_version, "kind": kind, "name": job.metadata.name,
-        "uid": job.metadata.uid, "controller": true, "blockOwnerDeletion": true,
-    })
+    pod["spec"]["hostname"] = format!("{}-{index}", job.metadata.name).into();
+    pod
 }
 
 /// `NAME-INDEX-`, of which the name is cut if it is long.

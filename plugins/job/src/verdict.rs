@@ -111,8 +111,8 @@ fn has_too_many_restarts(observed: &Observed<'_>, limit: i64) -> bool {
     let pods = observed
         .pods
         .iter()
-        .filter(|pod| is_at_work(&pod.status.phase));
-    let restarts: i64 = pods.map(|pod| pod.restarts()).sum();
+        .filter(|pod| is_at_work(&pod.status.state.phase));
+    let restarts: i64 = pods.map(|pod| pod.all_restarts()).sum();
     restarts >= limit.max(1)
 }
 
