@@ -1399,7 +1399,8 @@ pub mod pilothouse {
             /// How one write has ended.
             ///
             /// The text of an error is for people. The server's own words, which may quote the object, are in
-            /// it where the plugin reads the object whole; else its status, as `HTTP 422 Invalid`.
+            /// it where the plugin reads the object whole or has created it; else its status, as `HTTP 422
+            /// Invalid`.
             #[derive(Clone, Eq, PartialEq)]
             pub enum ActionResult {
                 /// Sent and accepted. The object's resourceVersion afterwards, where the server returned one.

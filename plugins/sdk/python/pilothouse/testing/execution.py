@@ -77,7 +77,8 @@ class Execution:
         except Refused as refused:
             if refused.result == "not-found" and write.is_finalizer_removal:
                 return Effect(step.ref, step.verb, "done")
-            text = str(refused) if self.views.is_whole(write.ref.kind) else _bare(refused)
+            is_heard = self.views.is_whole(write.ref.kind) or _is_own(write)
+            text = str(refused) if is_heard else _bare(refused)
             return Effect(step.ref, step.verb, refused.result, text)
         if write.verb != "event":
             self._remember(write, version)
@@ -113,6 +114,12 @@ class Execution:
             return
         for target in [target for target in self.applied if target[0] == write.ref]:
             del self.applied[target]
+
+
+def _is_own(write: Write) -> bool:
+    """Of an object that it creates the plugin has written all that the server may quote."""
+    is_secret = write.ref.kind == "v1/Secret"
+    return write.verb == "create" and write.subresource is None and not is_secret
 
 
 def _bare(refused: Refused) -> str:
