@@ -4,12 +4,43 @@ use std::time::Duration;
 
 use pilothouse_sdk::{ActionResult, EffectVerb, Kind, Request, Time};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::objects::{Job, Pod};
 
-/// After the first failure. It doubles with each further one.
-const FIRST: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_secs(600);
+
+/// What the operator can configure.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Config {
+    /// How long the replacement of a failed pod waits. It doubles with each further failure.
+    #[serde(default = "ten")]
+    pub pod_failure_back_off_seconds: u64,
+}
+
+/// As upstream, where it cannot be changed.
+fn ten() -> u64 {
+    10
+}
+
+impl Config {
+    /// What is valid.
+    pub fn schema() -> Value {
+        json!({
+            "type": "object", "additionalProperties": false,
+            "properties": {
+                "podFailureBackOffSeconds": {
+                    "type": "integer", "minimum": 0, "maximum": LONGEST.as_secs(), "default": ten(),
+                },
+            },
+        })
+    }
+
+    pub fn first_back_off(&self) -> Duration {
+        Duration::from_secs(self.pod_failure_back_off_seconds)
+    }
+}
 
 /// The failures of a Job's pods since the last success.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -61,25 +92,25 @@ impl Failures {
         }
     }
 
-    /// The time until a pod may be created.
-    pub fn remaining(&self, now: Duration) -> Duration {
+    /// The time until a pod may be created. `first` is the delay after the first failure.
+    pub fn remaining(&self, first: Duration, now: Duration) -> Duration {
         let last = self.last.unwrap_or_default().0;
-        remaining(self.count, last, now)
+        remaining(self.count, last, first, now)
     }
 }
 
 /// The time until a pod of an index may be created whose last pod is this one.
-pub fn remaining_after(last: &Pod, now: Duration) -> Duration {
-    remaining(last.all_failures() + 1, last.finished_at(), now)
+pub fn remaining_after(last: &Pod, first: Duration, now: Duration) -> Duration {
+    remaining(last.all_failures() + 1, last.finished_at(), first, now)
 }
 
-fn remaining(failures: i64, last: Duration, now: Duration) -> Duration {
+fn remaining(failures: i64, last: Duration, first: Duration, now: Duration) -> Duration {
     if failures <= 0 {
         return Duration::ZERO;
     }
     let doublings = u32::try_from(failures - 1).unwrap_or(u32::MAX);
     let factor = 2_u32.checked_pow(doublings).unwrap_or(u32::MAX);
-    let delay = FIRST.saturating_mul(factor).min(LONGEST);
+    let delay = first.saturating_mul(factor).min(LONGEST);
     // A clock that is behind makes it longer, as upstream.
     (last + delay).saturating_sub(now)
 }

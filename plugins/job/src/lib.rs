@@ -25,6 +25,7 @@ use pilothouse_sdk::{
     Controller, Event, Failure, Host, Kind, Manifest, Outcome, Request, Selection, Verb,
 };
 
+use backoff::Config;
 use objects::{Job, Pod};
 use orphans::Leftovers;
 
@@ -44,6 +45,7 @@ impl Controller for JobController {
             )
             .writes_subresource(Job::KIND, "status", [Verb::Patch])
             .writes(Pod::KIND, [Verb::Create, Verb::Patch, Verb::Delete])
+            .config_schema(&Config::schema())
     }
 
     fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {

@@ -104,7 +104,9 @@ fn too_many_pods<'a>(observed: &Observed<'a>, at_least: usize) -> Vec<&'a Pod> {
 fn create(observed: &Observed<'_>, missing: usize) -> Result<Step<'static>, serde_json::Error> {
     let job = observed.job;
     if job.spec.backoff_limit_per_index.is_none() {
-        let wait = observed.failures.remaining(observed.now);
+        let wait = observed
+            .failures
+            .remaining(observed.first_back_off, observed.now);
         if !wait.is_zero() {
             return Ok(Step::Wait(wait.max(LEAST_WAIT)));
         }
@@ -164,7 +166,9 @@ enum Due {
 fn due(observed: &Observed<'_>, indexes: &[i64]) -> Due {
     let wait = |index: &i64| {
         let replaced = observed.replaced.get(index);
-        replaced.map_or(Duration::ZERO, |pod| remaining_after(pod, observed.now))
+        replaced.map_or(Duration::ZERO, |pod| {
+            remaining_after(pod, observed.first_back_off, observed.now)
+        })
     };
     let now = indexes.iter().filter(|index| wait(index).is_zero());
     let now: Vec<i64> = now.copied().collect();

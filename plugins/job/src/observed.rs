@@ -32,11 +32,20 @@ pub struct Observed<'a> {
     pub replaced: BTreeMap<i64, &'a Pod>,
     /// The failures since the last success.
     pub failures: Failures,
+    /// The delay after the first of them.
+    pub first_back_off: Duration,
+}
+
+/// What is known besides the Job and its pods.
+pub struct Circumstances {
+    pub now: Duration,
+    /// The failures that were known before.
+    pub failures: Failures,
+    pub first_back_off: Duration,
 }
 
 impl<'a> Observed<'a> {
-    /// `failures` are those that were known before.
-    pub fn new(job: &'a Job, pods: &'a [Pod], failures: &Failures, now: Duration) -> Self {
+    pub fn new(job: &'a Job, pods: &'a [Pod], known: &Circumstances) -> Self {
         let mut pods: Vec<&Pod> = pods.iter().collect();
         if job.is_indexed() {
             pods.sort_by_key(|pod| pod.index().unwrap_or(-1));
@@ -52,7 +61,8 @@ impl<'a> Observed<'a> {
         let counting = failed.iter().filter(|pod| consequence(job, pod).counts());
         let mut observed = Self {
             job,
-            now,
+            now: known.now,
+            first_back_off: known.first_back_off,
             active: pods.iter().filter(|pod| pod.is_active()).copied().collect(),
             succeeded: job.status.succeeded + size(succeeded.len() + uncounted.succeeded.len()),
             failed: job.status.failed + size(counting.count() + uncounted.failed.len()),
@@ -60,7 +70,7 @@ impl<'a> Observed<'a> {
             completed: Indexes::default(),
             failed_indexes: None,
             replaced: BTreeMap::new(),
-            failures: failures.with(&succeeded, &failed),
+            failures: known.failures.with(&succeeded, &failed),
             pods,
         };
         if job.is_indexed() {

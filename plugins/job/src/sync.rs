@@ -8,12 +8,12 @@ use pilothouse_sdk::{
 
 use workloads::pod::PodView;
 
-use crate::backoff::{Failures, Memo};
+use crate::backoff::{Config, Failures, Memo};
 use crate::claim::{Claimed, claim};
 use crate::events;
 use crate::manage::{MAX_ENDED, Step, next_step};
 use crate::objects::{Job, JobCondition, JobStatus, Pod};
-use crate::observed::{Observed, size};
+use crate::observed::{Circumstances, Observed, size};
 use crate::pods::TRACKING;
 use crate::status::seconds;
 use crate::tracking::{Tracked, track};
@@ -38,8 +38,13 @@ pub fn sync(
         actions,
         adopts,
     } = claim(host, job, owned)?;
-    let failures = Failures::remembered(request);
-    let observed = Observed::new(job, &pods, &failures, host.now());
+    let config: Config = request.configuration()?;
+    let known = Circumstances {
+        now: host.now(),
+        failures: Failures::remembered(request),
+        first_back_off: config.first_back_off(),
+    };
+    let observed = Observed::new(job, &pods, &known);
     let is_cautious = request.attempt > 1;
     let plan = Plan::new(&observed, is_cautious)?;
     let tracked = track(&observed, plan.status, plan.verdict.as_ref());
@@ -50,9 +55,9 @@ pub fn sync(
         after: if first.is_some() {
             observed.failures.clone()
         } else {
-            failures.clone()
+            known.failures.clone()
         },
-        before: failures,
+        before: known.failures,
     };
     let mut outcome = stage(Outcome::done(), actions);
     if !is_cautious {
