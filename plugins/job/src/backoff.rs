@@ -54,16 +54,26 @@ pub struct Failures {
 /// been written: if that has failed, the pod is met again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Memo {
+    /// The uid of the Job. Another one of its name begins anew.
+    pub job: String,
     /// If the status was not written.
     pub before: Failures,
     /// If it was.
     pub after: Failures,
 }
 
+impl Memo {
+    /// What this Job's last outcome has left.
+    pub fn of(job: &Job, request: &Request) -> Option<Self> {
+        let memo: Option<Self> = request.memo();
+        memo.filter(|memo| memo.job == job.metadata.uid)
+    }
+}
+
 impl Failures {
-    /// What the key's last outcome has left.
-    pub fn remembered(request: &Request) -> Self {
-        let memo: Memo = request.memo().unwrap_or_default();
+    /// What this Job's last outcome has left.
+    pub fn remembered(job: &Job, request: &Request) -> Self {
+        let memo = Memo::of(job, request).unwrap_or_default();
         let is_written = request.previous.iter().any(|effect| {
             effect.object.kind == Job::KIND
                 && effect.verb == EffectVerb::Patch

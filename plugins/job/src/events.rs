@@ -2,17 +2,21 @@
 
 use pilothouse_sdk::{ActionResult, Effect, EffectVerb, Event, Kind, ObjectRef, Request};
 
-use crate::objects::{JobStatus, Pod};
+use crate::backoff::Memo;
+use crate::objects::{Job, JobStatus, Pod};
 use crate::observed::Observed;
 use crate::verdict::Verdict;
 
-/// Most Events about pods. An outcome has at most 100 in all, and the host writes 25 at once about
-/// one object.
-const MAX_EVENTS: usize = 90;
+/// Most Events about pods at a time. The host writes 25 at once about one object, and how the Job
+/// ends is to be among them.
+const MAX_EVENTS: usize = 20;
 
-/// What has become of the pods that the last outcome created and deleted. Only now their names are
-/// known.
-pub fn about_pods(request: &Request) -> Vec<Event> {
+/// What has become of the pods that this Job's last outcome created and deleted. Only now their
+/// names are known.
+pub fn about_pods(job: &Job, request: &Request) -> Vec<Event> {
+    if Memo::of(job, request).is_none() {
+        return Vec::new();
+    }
     let effects = request.previous.iter();
     let pods = effects.filter(|effect| effect.object.kind == Pod::KIND);
     let events = pods.filter_map(|effect| about_pod(request.key(), effect));

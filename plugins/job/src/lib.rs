@@ -56,6 +56,7 @@ impl Controller for JobController {
         let job = request.object::<Job>()?;
         let owned = claim::owned(host, key)?;
         let leftovers = Leftovers::among(&owned, &key.name, job.as_ref());
+        let events = job.as_ref().map(|job| events::about_pods(job, request));
         let mut outcome = match job {
             Some(job) if is_to_be_run(&job) => run(request, host, &job, owned)?,
             _ => Outcome::done(),
@@ -67,7 +68,7 @@ impl Controller for JobController {
             .actions
             .into_iter()
             .fold(outcome.always(), Outcome::with);
-        let events = events::about_pods(request).into_iter();
+        let events = events.into_iter().flatten();
         Ok(events.fold(outcome.always(), Outcome::with))
     }
 }

@@ -41,7 +41,7 @@ pub fn sync(
     let config: Config = request.configuration()?;
     let known = Circumstances {
         now: host.now(),
-        failures: Failures::remembered(request),
+        failures: Failures::remembered(job, request),
         first_back_off: config.first_back_off(),
     };
     let observed = Observed::new(job, &pods, &known);
@@ -52,6 +52,7 @@ pub fn sync(
     let key = job.object_ref();
     let first = tracked.first.patch(&job.status, &key)?;
     let memo = Memo {
+        job: job.metadata.uid.clone(),
         after: if first.is_some() {
             observed.failures.clone()
         } else {
@@ -81,9 +82,6 @@ pub fn sync(
     }
     if let Some(wait) = plan.wait {
         outcome = outcome.requeue_after(wait);
-    }
-    if memo == Memo::default() || tracked.ended.is_some() {
-        return Ok(outcome);
     }
     Ok(outcome.remember(&memo)?)
 }

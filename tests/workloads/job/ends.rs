@@ -22,7 +22,6 @@ async fn a_large_job_that_fails_early_leaves_no_tracked_pod() -> Result<()> {
     jobs.end_pod(&name_of(&pods[0]), "Failed", 1).await?;
     let condition = jobs.until_condition("a", "Failed").await?;
     ensure!(condition["reason"] == "BackoffLimitExceeded", "{condition}");
-    jobs.until_event("a", "BackoffLimitExceeded").await?;
     jobs.until_all_pods_are_free("a").await?;
     let status = jobs.status("a").await?;
     ensure!(
@@ -114,6 +113,7 @@ async fn a_job_fails_at_its_deadline() -> Result<()> {
     jobs.until_pods("a", active(2)).await?;
     let condition = jobs.until_condition("a", "Failed").await?;
     ensure!(condition["reason"] == "DeadlineExceeded", "{condition}");
+    jobs.until_event("a", "DeadlineExceeded").await?;
     jobs.until_pods("a", active(0).failed(2)).await?;
     jobs.until_all_pods_are_free("a").await
 }
