@@ -1,6 +1,8 @@
 //! Which pods are a Job's: it adopts those that it selects and nobody owns, and gives up those that
 //! it no longer selects.
 
+use std::num::NonZeroU32;
+
 use pilothouse_sdk::{
     Action, Failure, Filter, Finalizer, Host, Kind, Metadata, ObjectRef, OwnerReference,
     controller_of,
@@ -13,6 +15,8 @@ use crate::pods::TRACKING;
 
 /// The index of pods by the names of their owners.
 pub const OWNER: &str = "owner";
+/// How many pods cross at once. The text of all of a large Job's would not fit beside them.
+const PAGE: NonZeroU32 = NonZeroU32::new(500).expect("500 is not 0");
 
 /// The pods of a Job, and what makes them so.
 #[derive(Default)]
@@ -26,7 +30,10 @@ pub struct Claimed {
 
 /// The pods in the Job's namespace that have an owner of its name.
 pub fn owned(host: &dyn Host, job: &ObjectRef) -> Result<Vec<Pod>, Failure> {
-    host.list_as(Some(&job.namespace), &Filter::index(OWNER, &job.name))
+    let by_name = Filter::index(OWNER, &job.name);
+    let pages = host.pages(Pod::KIND, Some(&job.namespace), &by_name, PAGE);
+    let pages: Vec<Vec<Pod>> = pages.collect::<Result<_, _>>()?;
+    Ok(pages.into_iter().flatten().collect())
 }
 
 /// The uid of the Job that manages the pod, if that has this name.
@@ -61,13 +68,14 @@ fn orphans(host: &dyn Host, job: &Job) -> Result<Vec<Pod>, Failure> {
         return Ok(Vec::new());
     };
     let (namespace, selector) = (&job.metadata.namespace, Filter::label_selector(selector)?);
-    // Most are the Job's own already, and are not decoded again.
-    let selected: Vec<Selected> = host.list(Pod::KIND, Some(namespace), &selector)?;
     let mut orphans = Vec::new();
-    for Selected { metadata } in selected {
-        if controller_of(&metadata.owner_references).is_none() {
-            let pod = metadata.always.of_kind(Pod::KIND);
-            orphans.extend(host.get::<Pod>(&pod)?);
+    // Most are the Job's own already, and are not decoded again.
+    for page in host.pages::<Selected>(Pod::KIND, Some(namespace), &selector, PAGE) {
+        for Selected { metadata } in page? {
+            if controller_of(&metadata.owner_references).is_none() {
+                let pod = metadata.always.of_kind(Pod::KIND);
+                orphans.extend(host.get::<Pod>(&pod)?);
+            }
         }
     }
     Ok(orphans)

@@ -7,12 +7,12 @@ use std::time::Duration;
 use pilothouse_sdk::{Action, Create};
 use serde_json::Value;
 use workloads::pod::PodView;
-use workloads::ranking::sort_plainly;
 
 use crate::backoff::remaining_after;
 use crate::indexes::Indexes;
 use crate::objects::Pod;
 use crate::observed::{Observed, size};
+use crate::pods::first_to_go;
 use crate::template;
 
 /// Most pods that one reconcile creates, and that it deletes because they are too many.
@@ -87,7 +87,7 @@ fn too_many_pods<'a>(observed: &Observed<'a>, at_least: usize) -> Vec<&'a Pod> {
             }
         }
         for mut same in by_index.into_values() {
-            same = sort_plainly(same);
+            same = first_to_go(same);
             left.extend(same.pop());
             doomed.append(&mut same);
         }
@@ -96,7 +96,7 @@ fn too_many_pods<'a>(observed: &Observed<'a>, at_least: usize) -> Vec<&'a Pod> {
     }
     let missing = at_least.saturating_sub(doomed.len());
     if missing > 0 {
-        doomed.extend(sort_plainly(left).into_iter().take(missing));
+        doomed.extend(first_to_go(left).into_iter().take(missing));
     }
     doomed
 }

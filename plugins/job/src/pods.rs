@@ -5,7 +5,7 @@ use std::time::Duration;
 use pilothouse_sdk::{Kind, Metadata, ObjectRef, OwnerReference, Time, controller_of};
 use workloads::claim::Claimable;
 use workloads::pod::{PodStatus, PodView};
-use workloads::ranking::{Ranked, Restarts};
+use workloads::ranking::{Ranked, Restarts, sort_plainly};
 
 use crate::objects::{ContainerStatus, Job, Pod};
 
@@ -32,13 +32,26 @@ impl Claimable for Pod {
     }
 }
 
-impl Ranked for &Pod {
+/// A pod that may be one too many.
+struct Candidate<'a>(&'a Pod);
+
+impl PodView for Candidate<'_> {
+    fn metadata(&self) -> &Metadata {
+        &self.0.metadata.always
+    }
+
+    fn status(&self) -> &PodStatus {
+        &self.0.status.state
+    }
+}
+
+impl Ranked for Candidate<'_> {
     fn node_name(&self) -> &str {
-        &self.spec.node_name
+        &self.0.spec.node_name
     }
 
     fn created(&self) -> Option<Time> {
-        self.metadata.creation_timestamp
+        self.0.metadata.creation_timestamp
     }
 
     fn restarts(&self) -> Restarts {
@@ -47,8 +60,8 @@ impl Ranked for &Pod {
             restarts.max().unwrap_or_default()
         };
         Restarts {
-            containers: most(&mut self.status.container_statuses.iter()),
-            sidecars: most(&mut self.sidecars()),
+            containers: most(&mut self.0.status.container_statuses.iter()),
+            sidecars: most(&mut self.0.sidecars()),
         }
     }
 
@@ -58,15 +71,11 @@ impl Ranked for &Pod {
     }
 }
 
-/// For the order of deletion, which sorts references.
-impl PodView for &Pod {
-    fn metadata(&self) -> &Metadata {
-        &self.metadata.always
-    }
-
-    fn status(&self) -> &PodStatus {
-        &self.status.state
-    }
+/// Pods in the order in which they are deleted if they are too many.
+pub fn first_to_go(pods: Vec<&Pod>) -> Vec<&Pod> {
+    let candidates = pods.into_iter().map(Candidate).collect();
+    let sorted = sort_plainly(candidates).into_iter();
+    sorted.map(|candidate| candidate.0).collect()
 }
 
 impl Pod {

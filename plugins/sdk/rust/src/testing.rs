@@ -382,8 +382,8 @@ impl FakeCluster {
     /// # Panics
     ///
     /// [`reconcile`](Self::reconcile) would refuse the outcome, or the outcome has a strategic
-    /// merge patch, which cannot be applied without the kinds' schemas. Or the plugin reconciles
-    /// several kinds.
+    /// merge patch with a list that is not the object's owners: it cannot be applied without the
+    /// kinds' schemas. Or the plugin reconciles several kinds.
     pub fn apply(&mut self, namespace: &str, name: &str, outcome: &Outcome) -> Vec<Effect> {
         self.carry_out(self.guest.only_key(namespace, name), outcome)
     }

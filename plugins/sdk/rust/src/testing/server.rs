@@ -2,8 +2,8 @@
 //! whether a write is sent at all, is decided by the host's own code before.
 //!
 //! It knows no schemas. So it fills in no defaults, validates nothing but what `store` says, merges
-//! lists by no key, takes every kind to have a `status` subresource, and cannot do a strategic
-//! merge patch. It has no garbage collector, no quotas and no admission, converts nothing between
+//! lists by no key but the owners of a strategic merge patch, and takes every kind to have a `status`
+//! subresource. It has no garbage collector, no quotas and no admission, converts nothing between
 //! versions of a kind, and keeps no `managedFields`: it knows two field managers, the plugin and
 //! everybody else.
 
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use super::documents::{
     Unpatched, at, insert, is_empty_map, json_patch, leaves, merge, put_member, remove,
+    strategic_merge,
 };
 use crate::rfc3339;
 
@@ -256,9 +257,7 @@ impl Server {
                 Err(Unpatched::Misfit(reason)) => return Err(ActionResult::Conflict(reason)),
                 Err(Unpatched::NoPatch(reason)) => return Err(ActionResult::Invalid(reason)),
             },
-            PatchType::Strategic => {
-                panic!("FakeCluster cannot do a strategic merge patch: it knows no schemas")
-            }
+            PatchType::Strategic => strategic_merge(&mut object, body),
         }
         check_preconditions(Some(&current), body)?;
         let new = replaced(&current, object, subresource);
