@@ -4,8 +4,7 @@
 use std::num::NonZeroU32;
 
 use pilothouse_sdk::{
-    Action, Failure, Filter, Finalizer, Host, Kind, Metadata, ObjectRef, OwnerReference,
-    controller_of,
+    Action, Failure, Filter, Finalizer, Host, Kind, ObjectRef, OwnerReference, controller_of,
 };
 use serde::Deserialize;
 use workloads::claim::{Claim, Claimant};
@@ -73,7 +72,7 @@ fn orphans(host: &dyn Host, job: &Job) -> Result<Vec<Pod>, Failure> {
     for page in host.pages::<Selected>(Pod::KIND, Some(namespace), &selector, PAGE) {
         for Selected { metadata } in page? {
             if controller_of(&metadata.owner_references).is_none() {
-                let pod = metadata.always.of_kind(Pod::KIND);
+                let pod = ObjectRef::new(Pod::KIND, namespace, &metadata.name);
                 orphans.extend(host.get::<Pod>(&pod)?);
             }
         }
@@ -90,8 +89,7 @@ struct Selected {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SelectedMetadata {
-    #[serde(flatten)]
-    always: Metadata,
+    name: String,
     #[serde(default)]
     owner_references: Vec<OwnerReference>,
 }

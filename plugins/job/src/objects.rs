@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pilothouse_sdk::{Metadata, OwnerReference, Projection, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use workloads::pod::PodStatus as PodState;
+use workloads::pod::{PodCondition, PodStatus as PodState};
 use workloads::ranking::InitContainer;
 
 /// A Job.
@@ -167,29 +167,61 @@ pub struct JobCondition {
 #[derive(Deserialize, Projection)]
 #[projection(kind = "v1/Pod")]
 pub struct Pod {
+    #[projection(as = PlainMetadata)]
     pub metadata: PodMetadata,
     #[serde(default)]
     pub spec: PodSpec,
     #[serde(default)]
+    #[projection(as = PlainStatus)]
     pub status: PodStatus,
 }
 
-#[derive(Deserialize, Projection)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize)]
+#[serde(from = "PlainMetadata")]
 pub struct PodMetadata {
-    #[serde(flatten)]
     pub always: Metadata,
-    #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    #[serde(default)]
     pub annotations: Annotations,
-    #[serde(default)]
     pub finalizers: Vec<String>,
-    #[serde(default)]
     pub owner_references: Vec<OwnerReference>,
     pub creation_timestamp: Option<Time>,
-    #[serde(default)]
     pub deletion_grace_period_seconds: u64,
+}
+
+/// A pod's metadata as they are decoded. Of thousands of pods that takes half as long as with
+/// `#[serde(flatten)]`.
+#[derive(Default, Deserialize, Projection)]
+#[serde(rename_all = "camelCase", default)]
+struct PlainMetadata {
+    namespace: String,
+    name: String,
+    uid: String,
+    deletion_timestamp: Option<Time>,
+    labels: BTreeMap<String, String>,
+    annotations: Annotations,
+    finalizers: Vec<String>,
+    owner_references: Vec<OwnerReference>,
+    creation_timestamp: Option<Time>,
+    deletion_grace_period_seconds: u64,
+}
+
+impl From<PlainMetadata> for PodMetadata {
+    fn from(plain: PlainMetadata) -> Self {
+        Self {
+            always: Metadata {
+                namespace: plain.namespace,
+                name: plain.name,
+                uid: plain.uid,
+                deletion_timestamp: plain.deletion_timestamp,
+            },
+            labels: plain.labels,
+            annotations: plain.annotations,
+            finalizers: plain.finalizers,
+            owner_references: plain.owner_references,
+            creation_timestamp: plain.creation_timestamp,
+            deletion_grace_period_seconds: plain.deletion_grace_period_seconds,
+        }
+    }
 }
 
 #[derive(Default, Deserialize, Projection)]
@@ -209,13 +241,35 @@ pub struct PodSpec {
     pub init_containers: Vec<InitContainer>,
 }
 
-#[derive(Default, Deserialize, Projection)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Default, Deserialize)]
+#[serde(from = "PlainStatus")]
 pub struct PodStatus {
-    #[serde(flatten)]
     pub state: PodState,
     pub container_statuses: Vec<ContainerStatus>,
     pub init_container_statuses: Vec<ContainerStatus>,
+}
+
+/// A pod's status as it is decoded.
+#[derive(Default, Deserialize, Projection)]
+#[serde(rename_all = "camelCase", default)]
+struct PlainStatus {
+    phase: String,
+    conditions: Vec<PodCondition>,
+    container_statuses: Vec<ContainerStatus>,
+    init_container_statuses: Vec<ContainerStatus>,
+}
+
+impl From<PlainStatus> for PodStatus {
+    fn from(plain: PlainStatus) -> Self {
+        Self {
+            state: PodState {
+                phase: plain.phase,
+                conditions: plain.conditions,
+            },
+            container_statuses: plain.container_statuses,
+            init_container_statuses: plain.init_container_statuses,
+        }
+    }
 }
 
 #[derive(Deserialize, Projection)]
