@@ -20,6 +20,7 @@ use crate::plan::execution::{Executed, Execution, MAX_WINDOW, PendingWrite};
 use crate::plan::write::{Author, Operation, WriteAnswer};
 
 mod absent;
+mod children_of_others;
 mod order;
 mod pairs;
 mod stages;
