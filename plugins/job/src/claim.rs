@@ -66,7 +66,7 @@ fn orphans(host: &dyn Host, job: &Job) -> Result<Vec<Pod>, Failure> {
     let Some(selector) = selector.filter(|_| !job.is_being_deleted()) else {
         return Ok(Vec::new());
     };
-    let (namespace, selector) = (&job.metadata.namespace, Filter::label_selector(selector)?);
+    let (namespace, selector) = (&job.metadata.namespace, selector.filter()?);
     let mut orphans = Vec::new();
     // Most are the Job's own already, and are not decoded again.
     for page in host.pages::<Selected>(Pod::KIND, Some(namespace), &selector, PAGE) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pilothouse_sdk::{Kind, ObjectRef};
 
-use crate::objects::{Job, JobCondition, Requirement, Selector};
+use crate::objects::{Job, JobCondition};
 
 /// The name of this controller in `spec.managedBy`.
 const CONTROLLER: &str = "kubernetes.io/job-controller";
@@ -67,27 +67,5 @@ impl Job {
     pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
         let selector = self.spec.selector.as_ref();
         selector.is_some_and(|selector| selector.matches(labels))
-    }
-}
-
-impl Selector {
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        let mut equal = self.match_labels.iter();
-        equal.all(|(key, value)| labels.get(key) == Some(value))
-            && self.match_expressions.iter().all(|one| one.matches(labels))
-    }
-}
-
-impl Requirement {
-    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        let value = labels.get(&self.key);
-        let is_among = value.is_some_and(|value| self.values.contains(value));
-        match self.operator.as_str() {
-            "In" => is_among,
-            "NotIn" => !is_among,
-            "Exists" => value.is_some(),
-            "DoesNotExist" => value.is_none(),
-            _ => false,
-        }
     }
 }

@@ -22,12 +22,16 @@ mod tracking;
 mod verdict;
 
 use pilothouse_sdk::{
-    Controller, Event, Failure, Host, Kind, Manifest, Outcome, Request, Selection, Verb,
+    Controller, Event, Failure, Host, Kind, Limits, Manifest, Outcome, Request, Selection, Verb,
 };
 
 use backoff::Config;
 use objects::{Job, Pod};
 use orphans::Leftovers;
+
+/// Enough for a Job of ten thousand pods, as `tests/promises/plugin_cases.rs` shows.
+const FUEL: u64 = 4_000_000_000;
+const MEMORY: u64 = 128 << 20;
 
 /// The job controller.
 pub struct JobController;
@@ -46,6 +50,11 @@ impl Controller for JobController {
             .writes_subresource(Job::KIND, "status", [Verb::Patch])
             .writes(Pod::KIND, [Verb::Create, Verb::Patch, Verb::Delete])
             .config_schema(&Config::schema())
+            .limits(Limits {
+                fuel: Some(FUEL),
+                memory_bytes: Some(MEMORY),
+                ..Limits::default()
+            })
     }
 
     fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {

@@ -7,12 +7,12 @@ use std::time::Duration;
 use pilothouse_sdk::{Action, Create};
 use serde_json::Value;
 use workloads::pod::PodView;
+use workloads::ranking::sort_plainly;
 
 use crate::backoff::remaining_after;
 use crate::indexes::Indexes;
 use crate::objects::Pod;
 use crate::observed::{Observed, size};
-use crate::pods::first_to_go;
 use crate::template;
 
 /// Most pods that one reconcile creates, and that it deletes because they are too many.
@@ -87,7 +87,7 @@ fn too_many_pods<'a>(observed: &Observed<'a>, at_least: usize) -> Vec<&'a Pod> {
             }
         }
         for mut same in by_index.into_values() {
-            same = first_to_go(same);
+            same = sort_plainly(same);
             left.extend(same.pop());
             doomed.append(&mut same);
         }
@@ -96,7 +96,7 @@ fn too_many_pods<'a>(observed: &Observed<'a>, at_least: usize) -> Vec<&'a Pod> {
     }
     let missing = at_least.saturating_sub(doomed.len());
     if missing > 0 {
-        doomed.extend(first_to_go(left).into_iter().take(missing));
+        doomed.extend(sort_plainly(left).into_iter().take(missing));
     }
     doomed
 }
@@ -146,7 +146,7 @@ fn pending_indexes(observed: &Observed<'_>, count: usize) -> Vec<i64> {
     let active: Indexes = observed.active_indexes().into_iter().collect();
     let mut taken = observed.completed.and(&active);
     if job.replaces_only_failed() {
-        let terminating = observed.pods.iter().filter(|pod| pod.is_terminating());
+        let terminating = observed.pods.iter().filter(PodView::is_terminating);
         taken = taken.and(&terminating.filter_map(|pod| pod.index()).collect());
     }
     if let Some(failed) = &observed.failed_indexes {

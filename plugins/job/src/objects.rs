@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_sdk::{Metadata, OwnerReference, Projection, Time};
+use pilothouse_sdk::{LabelSelector, Metadata, OwnerReference, Projection, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use workloads::pod::{PodCondition, PodStatus as PodState};
@@ -32,9 +32,8 @@ pub struct JobSpec {
     pub backoff_limit: i64,
     pub backoff_limit_per_index: Option<i64>,
     pub max_failed_indexes: Option<i64>,
-    /// A LabelSelector. Without one the Job selects nothing.
-    #[projection(whole)]
-    pub selector: Option<Selector>,
+    /// Without one the Job selects nothing.
+    pub selector: Option<LabelSelector>,
     /// The whole template: what is not known here survives.
     pub template: Value,
     pub completion_mode: Option<String>,
@@ -42,24 +41,6 @@ pub struct JobSpec {
     pub suspend: bool,
     pub pod_replacement_policy: Option<String>,
     pub managed_by: Option<String>,
-}
-
-/// A LabelSelector.
-#[derive(Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Selector {
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub match_labels: BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub match_expressions: Vec<Requirement>,
-}
-
-#[derive(Deserialize, Serialize)]
-pub struct Requirement {
-    pub key: String,
-    pub operator: String,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub values: Vec<String>,
 }
 
 #[derive(Deserialize, Projection)]

@@ -63,7 +63,7 @@ impl<'a> Observed<'a> {
             job,
             now: known.now,
             first_back_off: known.first_back_off,
-            active: pods.iter().filter(|pod| pod.is_active()).copied().collect(),
+            active: pods.iter().filter(PodView::is_active).copied().collect(),
             succeeded: job.status.succeeded + size(succeeded.len() + uncounted.succeeded.len()),
             failed: job.status.failed + size(counting.count() + uncounted.failed.len()),
             completed_before: Indexes::default(),
@@ -131,11 +131,11 @@ impl<'a> Observed<'a> {
     }
 
     pub fn ready(&self) -> i64 {
-        size(self.active.iter().filter(|pod| pod.is_ready()).count())
+        size(self.active.iter().filter(PodView::is_ready).count())
     }
 
     pub fn terminating(&self) -> i64 {
-        size(self.pods.iter().filter(|pod| pod.is_terminating()).count())
+        size(self.pods.iter().filter(PodView::is_terminating).count())
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pilothouse_sdk::{Kind, Metadata, ObjectRef, OwnerReference, Time, controller_of};
 use workloads::claim::Claimable;
 use workloads::pod::{PodStatus, PodView};
-use workloads::ranking::{Ranked, Restarts, sort_plainly};
+use workloads::ranking::{Ranked, Restarts};
 
 use crate::objects::{ContainerStatus, Job, Pod};
 
@@ -32,26 +32,13 @@ impl Claimable for Pod {
     }
 }
 
-/// A pod that may be one too many.
-struct Candidate<'a>(&'a Pod);
-
-impl PodView for Candidate<'_> {
-    fn metadata(&self) -> &Metadata {
-        &self.0.metadata.always
-    }
-
-    fn status(&self) -> &PodStatus {
-        &self.0.status.state
-    }
-}
-
-impl Ranked for Candidate<'_> {
+impl Ranked for Pod {
     fn node_name(&self) -> &str {
-        &self.0.spec.node_name
+        &self.spec.node_name
     }
 
     fn created(&self) -> Option<Time> {
-        self.0.metadata.creation_timestamp
+        self.metadata.creation_timestamp
     }
 
     fn restarts(&self) -> Restarts {
@@ -60,8 +47,8 @@ impl Ranked for Candidate<'_> {
             restarts.max().unwrap_or_default()
         };
         Restarts {
-            containers: most(&mut self.0.status.container_statuses.iter()),
-            sidecars: most(&mut self.0.sidecars()),
+            containers: most(&mut self.status.container_statuses.iter()),
+            sidecars: most(&mut self.sidecars()),
         }
     }
 
@@ -69,13 +56,6 @@ impl Ranked for Candidate<'_> {
     fn deletion_cost(&self) -> Option<&str> {
         None
     }
-}
-
-/// Pods in the order in which they are deleted if they are too many.
-pub fn first_to_go(pods: Vec<&Pod>) -> Vec<&Pod> {
-    let candidates = pods.into_iter().map(Candidate).collect();
-    let sorted = sort_plainly(candidates).into_iter();
-    sorted.map(|candidate| candidate.0).collect()
 }
 
 impl Pod {

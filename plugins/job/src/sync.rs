@@ -204,7 +204,7 @@ impl Plan {
     }
 
     fn count_deleted(&mut self, pods: &[&Pod]) {
-        let ready = size(pods.iter().filter(|pod| pod.is_ready()).count());
+        let ready = size(pods.iter().filter(PodView::is_ready).count());
         self.status.active -= size(pods.len());
         self.status.ready = self.status.ready.map(|before| before - ready);
         self.status.terminating = self
