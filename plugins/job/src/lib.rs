@@ -30,7 +30,7 @@ use objects::{Job, Pod};
 use orphans::Leftovers;
 
 /// Enough for a Job of ten thousand pods, as `tests/promises/plugin_cases.rs` shows.
-const FUEL: u64 = 4_000_000_000;
+const FUEL: u64 = 2_500_000_000;
 const MEMORY: u64 = 128 << 20;
 
 /// The job controller.
