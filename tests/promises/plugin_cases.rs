@@ -134,6 +134,40 @@ fn a_service_of_five_thousand_pods_is_within_the_limits_of_a_manifest_that_asks_
     Ok(())
 }
 
+#[test]
+fn a_job_of_ten_thousand_pods_is_within_the_limits_that_its_manifest_asks_for() -> Result<()> {
+    let engine = Engine::new(&EngineOptions::default())?;
+    let plugin = load(&engine, "job")?;
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"namespace": "default", "name": "web", "uid": "uid", "resourceVersion": "1"},
+        "spec": {"parallelism": 10_000, "completions": 10_000, "backoffLimit": 0,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {}}}});
+    let owner = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "web", "uid": "uid",
+        "controller": true, "blockOwnerDeletion": true}]);
+    let pods = (0..10_000).map(|number| {
+        let mut pod = pod(number);
+        pod["metadata"]["ownerReferences"] = owner.clone();
+        pod["metadata"]["finalizers"] = json!(["batch.kubernetes.io/job-tracking"]);
+        let state = json!({"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T00:00:00Z"}});
+        pod["status"]["containerStatuses"] = json!([{"name": "main", "state": state}]);
+        // One has failed: all others are deleted.
+        pod["status"]["phase"] = if number == 0 { "Failed" } else { "Running" }.into();
+        pod
+    });
+    let objects: Vec<Value> = pods.chain([job]).collect();
+    let key = ObjectKey::new("default", "web");
+    let key = SubjectKey::of(&Arc::new("batch/v1/Job".parse()?), key);
+    let mut rehearsal = rehearse(plugin.clone(), &objects, &key, Duration::ZERO)?;
+    let outcome = plugin.reconcile(&rehearsal.request.clone(), &mut rehearsal.reader)?;
+    ensure!(
+        outcome.stages[0].actions.len() == 1_500,
+        "it deletes as many as it may"
+    );
+    println!("{} of fuel", plugin.totals().fuel);
+    Ok(())
+}
+
 /// With the order of deletion, for which the pods of the owner's sets are read again.
 #[test]
 fn a_replica_set_of_ten_thousand_pods_is_within_the_limits_that_its_manifest_asks_for() -> Result<()>

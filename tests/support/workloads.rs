@@ -48,6 +48,19 @@ impl WorkloadRig {
         })
     }
 
+    /// Writes the settings of a plugin, for the host that is started after it.
+    pub fn configure(&self, plugin: &str, settings: &str) -> Result<()> {
+        let file = self.plugins.path().join(format!("{plugin}.toml"));
+        Ok(std::fs::write(file, settings)?)
+    }
+
+    /// Kills the host, which has been started.
+    pub async fn kill_host(&mut self) -> Result<()> {
+        self.host().kill().await?;
+        self.host = None;
+        Ok(())
+    }
+
     /// Starts the host, or another one in the place of the one before, and waits until it is ready.
     pub async fn start_host(&mut self) -> Result<()> {
         self.host = None;

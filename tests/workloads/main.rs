@@ -7,6 +7,7 @@
 
 mod daemonset;
 mod deployment;
+mod job;
 mod replicas;
 mod replicaset;
 mod replicationcontroller;
