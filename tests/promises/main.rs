@@ -11,7 +11,7 @@ mod contained;
 mod contract;
 mod drift;
 mod endpoints;
-mod endpoints_cases;
+
 mod guests;
 mod hostile;
 mod informers;
@@ -21,6 +21,7 @@ mod many;
 mod metrics;
 mod optional;
 mod own_project;
+mod plugin_cases;
 mod plugins;
 mod pure;
 mod purge;

@@ -13,14 +13,16 @@ mod memory;
 mod neighbour;
 pub mod proxy;
 mod server;
+mod workloads;
 
 pub use api::Api;
 pub use faults::{FaultOptions, FaultRig, HEALED};
 pub use fickle::{fickle, fickle_with_schema, named_fickle};
 pub use host::{Held, Host, HostOptions, RUNTIME_DIRECTORY, sum_of};
-pub use memory::{AgainSoon, run_in_memory, unwritten};
+pub use memory::{AgainSoon, rehearse, run_in_memory, unwritten};
 pub use neighbour::Neighbour;
 pub use server::{Server, ServerOptions, Snapshot};
+pub use workloads::{WorkloadRig, name_of, now};
 
 /// Returns the path of a guest, which `make plugins` or `make guests` has built.
 pub fn guest(name: &str) -> PathBuf {

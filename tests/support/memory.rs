@@ -6,11 +6,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use pilothouse_core::{
     ActionResult, ControllerSettings, Delta, Finished, FollowUp, Hub, Kind, Listing, Manifest,
-    Next, NextRun, Object, ObjectKey, Outcome, Plugin, Reader, Request, ResourceVersion, RunError,
-    Writing,
+    Next, NextRun, Object, ObjectKey, Outcome, Plugin, PluginId, Reader, Rehearsal, Request,
+    ResourceVersion, RunError, SubjectKey, Writing,
 };
 use serde_json::Value;
 
@@ -18,6 +18,32 @@ use serde_json::Value;
 /// false if the hub does not run this key, because it is no key of the plugin. The error is that of
 /// the reconcile.
 pub fn run_in_memory(plugin: Arc<dyn Plugin>, objects: &[Value], key: &ObjectKey) -> Result<bool> {
+    let (mut hub, _) = hub_with(plugin, objects)?;
+    while let Next::Run(reconcile) = hub.next(Duration::ZERO, 0) {
+        if reconcile.held().request.key.object == *key {
+            let ran = reconcile.run();
+            let plan = ran.plan().map(|_| true);
+            return plan.map_err(|error| anyhow::anyhow!("{error}"));
+        }
+    }
+    Ok(false)
+}
+
+/// A reconcile of any key by the plugin, at this time since the Unix epoch, in a cluster with these
+/// objects.
+pub fn rehearse(
+    plugin: Arc<dyn Plugin>,
+    objects: &[Value],
+    key: &SubjectKey,
+    now: Duration,
+) -> Result<Rehearsal> {
+    let (hub, plugin) = hub_with(plugin, objects)?;
+    let rehearsal = hub.rehearse(plugin, key, u64::try_from(now.as_millis())?);
+    rehearsal.context("the plugin has joined")
+}
+
+/// A hub with this plugin, that has listed these objects.
+fn hub_with(plugin: Arc<dyn Plugin>, objects: &[Value]) -> Result<(Hub, PluginId)> {
     let mut hub = Hub::default();
     // Reconciles of other keys are taken from the hub and never ended, so they must not use up the
     // concurrency.
@@ -25,7 +51,7 @@ pub fn run_in_memory(plugin: Arc<dyn Plugin>, objects: &[Value], key: &ObjectKey
         concurrency: u32::MAX,
         ..ControllerSettings::default()
     };
-    hub.join(plugin, &settings, Duration::ZERO)?;
+    let plugin = hub.join(plugin, &settings, Duration::ZERO)?;
     for (informer, (source, _)) in hub.wanted() {
         let kind = source.kind;
         let of_kind = objects.iter().filter(|object| kind_of(object) == kind);
@@ -40,14 +66,7 @@ pub fn run_in_memory(plugin: Arc<dyn Plugin>, objects: &[Value], key: &ObjectKey
         });
         hub.apply(informer, delta, Duration::ZERO);
     }
-    while let Next::Run(reconcile) = hub.next(Duration::ZERO, 0) {
-        if reconcile.held().request.key.object == *key {
-            let ran = reconcile.run();
-            let plan = ran.plan().map(|_| true);
-            return plan.map_err(|error| anyhow::anyhow!("{error}"));
-        }
-    }
-    Ok(false)
+    Ok((hub, plugin))
 }
 
 /// Runs each key of a plugin again a second after it has succeeded, on the same request: it is not

@@ -72,7 +72,7 @@ impl From<OwnerReference> for v1::OwnerReference {
             name: owner.name,
             uid: owner.uid,
             controller: owner.controller.then_some(true),
-            block_owner_deletion: None,
+            block_owner_deletion: owner.block_owner_deletion.then_some(true),
         }
     }
 }

@@ -133,7 +133,8 @@ pub use host::{Host, Pages};
 pub use manifest::{Index, Limits, Manifest, Read, Selection, Verb, Write};
 pub use metadata::Metadata;
 pub use objects::{
-    Condition, OwnerReference, find_condition, is_condition_true, remove_condition, set_condition,
+    Condition, OwnerReference, controller_of, find_condition, is_condition_true, remove_condition,
+    set_condition,
 };
 pub use pilothouse_sdk_derive::Projection;
 pub use projection::{Kind, Member, Projection, Shape};

@@ -1,0 +1,134 @@
+//! Upstream's tests as data (`cases` of each folder of `plugins`), run through the built plugins.
+
+mod convert;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use cases::Case;
+use pilothouse_core::{Manifest, ObjectKey, Outcome, Plugin, Request, RunError, SubjectKey};
+use pilothouse_sdk::Selection;
+use pilothouse_tests::{guest, rehearse};
+use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, WasmPlugin};
+use serde_json::{Value, json};
+
+fn plugins() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../plugins")
+}
+
+/// The plugins that have cases.
+fn with_cases() -> Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for entry in std::fs::read_dir(plugins())? {
+        let path = entry?.path();
+        if path.join("cases").is_dir() {
+            let name = path.file_name().context("a folder has a name")?;
+            names.insert(name.to_string_lossy().into_owned());
+        }
+    }
+    Ok(names)
+}
+
+fn load(engine: &Engine, name: &str) -> Result<Arc<WasmPlugin>> {
+    let file = std::fs::read(guest(name))?;
+    let plugin = pilothouse_wasm::load(engine, &file, &LimitPolicy::default())?;
+    Ok(Arc::new(plugin))
+}
+
+fn cases_of(folder: &Path, manifest: &Manifest) -> Vec<Case> {
+    // The kinds of the keys are all that is looked at.
+    let mut kinds = manifest
+        .reconciles
+        .iter()
+        .map(|selection| selection.kind.to_string());
+    let first =
+        pilothouse_sdk::Manifest::new("x", "1", Selection::of(&kinds.next().unwrap_or_default()));
+    let all = kinds.fold(first, |all, kind| all.reconciles_also(Selection::of(&kind)));
+    cases::load(folder, &all)
+}
+
+/// What the plugin decides about a case. The host would carry it out.
+fn decide(plugin: &Arc<WasmPlugin>, case: &Case) -> Result<Value> {
+    let key = &case.key;
+    let object = ObjectKey::new(&key.namespace, &key.name);
+    let subject = SubjectKey::of(&Arc::new(key.kind.parse()?), object);
+    let mut rehearsal = rehearse(plugin.clone(), &case.objects, &subject, case.now.0)?;
+    let previous = case.previous.iter().map(convert::effect);
+    let memo = Some(&case.memo).filter(|memo| !memo.is_null());
+    let request = Request {
+        attempt: case.attempt,
+        previous: previous.collect::<Result<_>>()?,
+        memo: memo.map(|memo| memo.to_string().into()),
+        ..rehearsal.request.clone()
+    };
+    let decided: Result<Outcome, RunError> = plugin.reconcile(&request, &mut rehearsal.reader);
+    match decided {
+        Ok(outcome) => {
+            drop(rehearsal.execution(&outcome)?);
+            Ok(cases::decision(&Ok(convert::outcome(outcome))))
+        }
+        Err(RunError::Failure(failure)) => Ok(cases::decision(&Err(convert::failure(failure)))),
+        Err(broken) => Err(broken.into()),
+    }
+}
+
+#[test]
+fn every_case_holds_through_the_built_plugins() -> Result<()> {
+    let engine = Engine::new(&EngineOptions::default())?;
+    let names = with_cases()?;
+    ensure!(names.contains("endpoints"), "only {names:?} have cases");
+    let mut faults = Vec::new();
+    let mut count = 0;
+    for name in names {
+        let plugin = load(&engine, &name)?;
+        let cases = cases_of(&plugins().join(&name).join("cases"), plugin.manifest());
+        count += cases.len();
+        for case in &cases {
+            let decided = decide(&plugin, case);
+            let decided = decided.with_context(|| format!("{name}: {}", case.description))?;
+            let fault = case.fault(&decided);
+            faults.extend(fault.map(|fault| format!("{name}: {fault}")));
+        }
+    }
+    cases::report(&faults, count);
+    Ok(())
+}
+
+/// Returns a pod as a node writes it, with fields that the controller does not read.
+fn pod(number: usize) -> Value {
+    let conditions = ["PodScheduled", "Initialized", "ContainersReady", "Ready"]
+        .map(|name| json!({"type": name, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}));
+    json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": "default", "name": format!("web-{number:05}"),
+            "uid": format!("uid-{number}"), "resourceVersion": number.to_string(),
+            "labels": {"app": "web", "pod-template-hash": "5d9c7b8f6c"}},
+        "spec": {"nodeName": format!("node-{}", number % 500), "containers": [
+            {"name": "main", "image": "web", "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}]}]},
+        "status": {"phase": "Running", "conditions": conditions,
+            "podIP": format!("10.0.{}.{}", number / 250, number % 250),
+            "podIPs": [{"ip": format!("10.0.{}.{}", number / 250, number % 250)}]}})
+}
+
+#[test]
+fn a_service_of_five_thousand_pods_is_within_the_limits_of_a_manifest_that_asks_for_nothing()
+-> Result<()> {
+    let engine = Engine::new(&EngineOptions::default())?;
+    let file = std::fs::read(guest("endpoints"))?;
+    let plugin = pilothouse_wasm::load(&engine, &file, &LimitPolicy::default())?;
+    let plugin = Arc::new(plugin);
+    let service = json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"namespace": "default", "name": "web", "uid": "uid", "resourceVersion": "1"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "http", "protocol": "TCP"}]}});
+    let objects: Vec<Value> = (0..5_000).map(pod).chain([service]).collect();
+    let key = ObjectKey::new("default", "web");
+    let key = SubjectKey::of(&Arc::new("v1/Service".parse()?), key);
+    let mut rehearsal = rehearse(plugin.clone(), &objects, &key, Duration::ZERO)?;
+    let outcome = plugin.reconcile(&rehearsal.request.clone(), &mut rehearsal.reader)?;
+    assert_eq!(outcome.stages.len(), 1);
+    assert_eq!(outcome.stages[0].actions.len(), 1);
+    println!("{} of fuel", plugin.totals().fuel);
+    Ok(())
+}
