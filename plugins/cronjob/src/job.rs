@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::tz::Offset;
 use serde_json::{Map, Value, json};
 
-use crate::objects::CronJob;
+use crate::objects::{CRON_JOBS, CronJob};
 use crate::schedule::{Millis, SECOND};
 use crate::zone::Zone;
 
@@ -28,10 +28,7 @@ pub fn made_from(cron_job: &CronJob, scheduled: Millis, zone: &Zone) -> Value {
         "namespace": owner.namespace,
         "name": name(cron_job, scheduled),
         "annotations": annotations,
-        "ownerReferences": [{
-            "apiVersion": "batch/v1", "kind": "CronJob", "name": owner.name, "uid": owner.uid,
-            "controller": true, "blockOwnerDeletion": true,
-        }],
+        "ownerReferences": [owner.owner_reference(CRON_JOBS).controller().blocks_deletion()],
     });
     let labels = members(&template["metadata"]["labels"]);
     if !labels.is_empty() {
@@ -61,16 +58,6 @@ fn rfc3339(time: Millis, zone: &Zone) -> String {
     format!("{shown}{sign}{:02}:{:02}", minutes / 60, minutes % 60)
 }
 
-/// As in `Thu, 19 May 2016 10:00:00 +0000`, which is Go's RFC 1123.
-pub fn rfc1123(time: Millis) -> String {
-    let shown = Timestamp::from_millisecond(time).unwrap_or(Timestamp::MAX);
-    jiff::fmt::strtime::format(
-        "%a, %d %b %Y %H:%M:%S +0000",
-        Offset::UTC.to_datetime(shown),
-    )
-    .unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,13 +77,5 @@ mod tests {
         assert_eq!(written("America/New_York"), "2016-05-19T06:00:00-04:00");
         assert_eq!(written("America/St_Johns"), "2016-05-19T07:30:00-02:30");
         assert_eq!(written("Asia/Tokyo"), "2016-05-19T19:00:00+09:00");
-    }
-
-    #[test]
-    fn a_time_in_an_event_is_written_as_go_writes_it() {
-        assert_eq!(
-            rfc1123(TOP_OF_THE_HOUR + 999),
-            "Thu, 19 May 2016 10:00:00 +0000"
-        );
     }
 }

@@ -2,9 +2,7 @@
 
 use pilothouse_sdk::{ActionResult, Effect, EffectVerb, Event, ObjectRef};
 
-use crate::job;
 use crate::objects::{CRON_JOBS, CronJob};
-use crate::schedule::Millis;
 
 /// The Events of one reconcile, all of them about the CronJob.
 pub struct Notes {
@@ -113,12 +111,6 @@ impl Notes {
         let note = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or \
                     check clock skew";
         self.warning("TooManyMissedTimes", "Schedule", note);
-    }
-
-    pub fn too_late(&mut self, scheduled: Millis) {
-        let scheduled = job::rfc1123(scheduled);
-        let note = format!("Missed scheduled time to start a job: {scheduled}");
-        self.warning("MissSchedule", "Schedule", &note);
     }
 
     pub fn still_running(&mut self) {

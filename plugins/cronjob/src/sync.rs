@@ -105,7 +105,7 @@ impl Decision<'_> {
                 if is_many {
                     self.notes.many_missed();
                 }
-                self.due(scheduled, &history, &schedule, &zone)
+                self.due(scheduled, &schedule, &zone)
             }
         }
     }
@@ -146,15 +146,9 @@ impl Decision<'_> {
     fn due(
         &mut self,
         scheduled: Millis,
-        history: &History,
         schedule: &Schedule,
         zone: &Zone,
     ) -> Result<Plan, Failure> {
-        let is_too_late = |deadline: Millis| scheduled.saturating_add(deadline) < self.now;
-        if history.deadline.is_some_and(is_too_late) {
-            self.notes.too_late(scheduled);
-            return Ok(self.wait(schedule));
-        }
         let name = job::name(self.cron_job, scheduled);
         let status = &self.cron_job.status;
         let is_active = status.active.iter().any(|job| job.name == name);
