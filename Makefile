@@ -17,8 +17,8 @@ guests_dir := $(target)/test-guests
 PROFILE := release
 host := $(target)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/pilothouse
 
-rust_plugins := endpoints
-test_guests := actions fickle hello-rust hostile keyring kinds lister misbehaving narrow optional panicking purge remember sparse stages stranger tidy widgets
+rust_plugins := endpoints replicaset replicationcontroller
+test_guests := actions fickle hello-rust hostile keyring kinds lister misbehaving narrow optional panicking purge remember sparse stages stranger tally tidy widgets
 python_guests := examples/hello-python tests/guests-python/census
 
 say = @printf '==> %s\n' "$(1)"

@@ -8,7 +8,14 @@ use std::path::Path;
 use std::{env, fs};
 
 /// Files by their path in a new project.
-type Files = BTreeMap<String, String>;
+type Files = BTreeMap<String, File>;
+
+/// A file of a new project.
+struct File {
+    /// The path of the file in this repository that it is taken from.
+    from: String,
+    text: String,
+}
 
 /// Where what a project in Rust depends on is in it. Inside, all is where it is here.
 const VENDOR: &str = "vendor/pilothouse/";
@@ -19,7 +26,8 @@ const CRATES: [&str; 3] = ["host/core", "plugins/sdk/rust", "plugins/sdk/rust-de
 fn main() -> Result<(), Box<dyn Error>> {
     let out = env::var("OUT_DIR")?;
     let projects = [("rust", rust()?), ("python", python()?)];
-    for (language, files) in projects {
+    for (language, mut files) in projects {
+        relink(&mut files);
         let (list, packed) = pack(&files)?;
         fs::write(Path::new(&out).join(format!("{language}.rs")), list)?;
         fs::write(Path::new(&out).join(format!("{language}.zlib")), packed)?;
@@ -46,7 +54,7 @@ fn rust() -> Result<Files, Box<dyn Error>> {
         take(&mut files, path, &format!("{VENDOR}{path}"))?;
     }
     let mut manifests = String::new();
-    for (path, text) in &mut files {
+    for (path, File { text, .. }) in &mut files {
         if !path.starts_with(VENDOR) {
             continue;
         }
@@ -59,7 +67,11 @@ fn rust() -> Result<Files, Box<dyn Error>> {
             manifests += text;
         }
     }
-    files.insert(format!("{VENDOR}Cargo.toml"), workspace(&manifests)?);
+    let manifest = File {
+        from: "Cargo.toml".to_owned(),
+        text: workspace(&manifests)?,
+    };
+    files.insert(format!("{VENDOR}Cargo.toml"), manifest);
     Ok(files)
 }
 
@@ -70,6 +82,7 @@ fn python() -> Result<Files, Box<dyn Error>> {
         ("host/app/templates/python", ""),
         ("plugins/sdk/python/pilothouse", "pilothouse"),
         ("LICENSE", "pilothouse/LICENSE"),
+        ("plugins/sdk/python/README.md", "pilothouse/README.md"),
         ("docs/plugins-python.md", "docs/plugins-python.md"),
         ("wit", "wit"),
     ] {
@@ -122,7 +135,11 @@ fn tables(text: &str, is_wanted: impl Fn(&str) -> bool) -> String {
 fn take(files: &mut Files, from: &str, to: &str) -> Result<(), Box<dyn Error>> {
     let path = from_root(from);
     if !path.is_dir() {
-        files.insert(to.to_owned(), read(from)?);
+        let file = File {
+            from: from.to_owned(),
+            text: read(from)?,
+        };
+        files.insert(to.to_owned(), file);
         return Ok(());
     }
     println!("cargo::rerun-if-changed={}", path.display());
@@ -142,6 +159,64 @@ fn take(files: &mut Files, from: &str, to: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Makes the links of documents lead to where their targets are in the project. A link to what is
+/// not in the project becomes plain text.
+fn relink(files: &mut Files) {
+    let is_document = |path: &str| path.ends_with(".md");
+    let places = files
+        .iter()
+        .map(|(to, file)| (file.from.clone(), to.clone()));
+    let places: BTreeMap<String, String> = places.collect();
+    for (to, file) in files.iter_mut().filter(|(to, _)| is_document(to)) {
+        file.text = relinked(&file.text, &file.from, to, &places);
+    }
+}
+
+/// A document that is at the path `from` in this repository and at `to` in the project. `places`
+/// are the paths of files in the project, by those in this repository.
+fn relinked(document: &str, from: &str, to: &str, places: &BTreeMap<String, String>) -> String {
+    let (mut text, mut rest) = (String::new(), document);
+    while let Some((label, after)) = rest.split_once("](") {
+        let Some((link, after)) = after.split_once(')') else {
+            break;
+        };
+        rest = after;
+        let (path, heading) = link.split_at(link.find('#').unwrap_or(link.len()));
+        let target = normal(&format!("{from}/../{path}"));
+        // Others are addresses, headings of the document itself, or the template's own.
+        let is_own = !path.is_empty() && from_root(&target).exists();
+        match (is_own, places.get(&target), label.rsplit_once('[')) {
+            (true, Some(place), _) => {
+                text += &format!("{label}]({}{heading})", way(to, place));
+            }
+            (true, None, Some((before, label))) => text += &format!("{before}{label}"),
+            _ => text += &format!("{label}]({link})"),
+        }
+    }
+    text + rest
+}
+
+/// The relative path from one file to another.
+fn way(from: &str, to: &str) -> String {
+    let (from, to): (Vec<&str>, Vec<&str>) = (from.split('/').collect(), to.split('/').collect());
+    let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+    let up = std::iter::repeat_n("..", from.len() - shared - 1);
+    let steps: Vec<&str> = up.chain(to[shared..].iter().copied()).collect();
+    steps.join("/")
+}
+
+/// A path without `..`.
+fn normal(path: &str) -> String {
+    let mut steps: Vec<&str> = Vec::new();
+    for step in path.split('/') {
+        match step {
+            ".." => drop(steps.pop()),
+            step => steps.push(step),
+        }
+    }
+    steps.join("/")
+}
+
 fn read(path: &str) -> Result<String, Box<dyn Error>> {
     let path = from_root(path);
     println!("cargo::rerun-if-changed={}", path.display());
@@ -158,11 +233,11 @@ fn from_root(path: &str) -> std::path::PathBuf {
 /// The files' names and lengths as a Rust expression, and their texts one after the other.
 fn pack(files: &Files) -> Result<(String, Vec<u8>), Box<dyn Error>> {
     let mut list = String::from("&[\n");
-    for (path, text) in files {
+    for (path, File { text, .. }) in files {
         writeln!(list, "    ({path:?}, {}),", text.len())?;
     }
     list += "]\n";
-    let all: String = files.values().map(String::as_str).collect();
+    let all: String = files.values().map(|file| file.text.as_str()).collect();
     let packed = miniz_oxide::deflate::compress_to_vec_zlib(all.as_bytes(), 9);
     Ok((list, packed))
 }

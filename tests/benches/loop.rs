@@ -280,13 +280,18 @@ impl sdk::Host for ReaderHost<'_> {
         limit: u32,
     ) -> Result<String, sdk::ReadError> {
         let filter = filter(&query.filter);
+        let of = kind(&query.kind);
         let after = after.map(|after| ObjectKey::new(&after.namespace, &after.name));
-        let after = after.as_ref().map(ObjectKey::parts);
+        let after = after.as_ref().map(|key| (&of, key.parts()));
         let mut reader = self.0.borrow_mut();
         let namespace = query.namespace.as_deref();
         reader
-            .list_page(&kind(&query.kind), namespace, &filter, after, limit)
+            .list_page(&of, namespace, &filter, after, limit)
             .map_err(|error| sdk::ReadError::Denied(error.to_string()))
+    }
+
+    fn served_kinds(&self, _: &str) -> Result<Vec<sdk::ServedKind>, sdk::ReadError> {
+        unreachable!("the endpoints controller asks for no kinds")
     }
 
     fn now(&self) -> Duration {

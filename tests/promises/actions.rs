@@ -333,6 +333,36 @@ async fn children_follow_the_list_and_go_with_their_source() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_strangers_object_of_a_childs_name_is_left_alone_until_it_is_handed_over() -> Result<()> {
+    let rig = Rig::start().await?;
+    rig.create("a", json!({"of": "nobody"})).await?;
+    rig.tell("p", json!({"do": "children", "children": "a,b"}))
+        .await?;
+    let own = rig.appears("b").await?;
+    let is_told = |plugin: &Value| {
+        let told = plugin["lastError"].to_string();
+        told.contains("a exists and is not a child of this key: delete it")
+    };
+    rig.host
+        .eventually("actions.wasm", "in conflict", is_told)
+        .await?;
+    rig.change("p", json!({"children": "b"})).await?;
+    rig.change("b", json!({"child-of": "nobody"})).await?;
+    rig.becomes("b", json!({"child-of": "p"})).await?;
+    let stranger = rig.appears("a").await?;
+    assert_eq!(stranger["data"], json!({"of": "nobody"}));
+
+    rig.change("p", json!({"children": "a,b"})).await?;
+    let label = "pilothouse.dev/children-of";
+    let handed_over = json!({"metadata": {"labels": {label: own["metadata"]["labels"][label]}, "annotations": null}});
+    rig.server.api.merge(&rig.path("a"), &handed_over).await?;
+    rig.becomes("a", json!({"of": "nobody", "child-of": "p"}))
+        .await?;
+    rig.delete("p").await?;
+    rig.disappears("a").await
+}
+
+#[tokio::test]
 async fn a_key_runs_again_after_the_time_it_asked_for() -> Result<()> {
     let rig = Rig::start().await?;
     rig.tell("a", json!({"do": "count", "until": "4"})).await?;

@@ -159,6 +159,56 @@ fn check_takes_a_directory_and_says_what_each_plugin_in_it_is() -> Result<()> {
 }
 
 #[test]
+fn rbac_takes_a_directory_as_check_does() -> Result<()> {
+    let plugins = plugin_directory(&["hello-rust", "fickle"]);
+    let files = ["hello-rust", "fickle"].map(|name| plugins.path().join(format!("{name}.wasm")));
+    let of_directory = printed(&["rbac", text(plugins.path())])?;
+    let of_files = printed(&["rbac", text(&files[1]), text(&files[0])])?;
+    assert_eq!(of_directory, of_files);
+    let empty = tempfile::tempdir()?;
+    let (_, complaint) = refused(&["rbac", text(empty.path())])?;
+    assert!(complaint.contains("has no *.wasm file"), "{complaint}");
+    Ok(())
+}
+
+#[test]
+fn check_refuses_what_run_would_refuse_and_prints_settings_with_which_it_runs() -> Result<()> {
+    let plugins = plugin_directory(&["keyring"]);
+    let (file, settings) = ("keyring.wasm", plugins.path().join("keyring.toml"));
+    let output = run(&["check", text(&plugins.path().join(file))])?;
+    assert_eq!(output.status.code(), Some(1));
+    let complaint = String::from_utf8(output.stderr)?;
+    let refused = "\"keyring\" reads the values of Secrets: allow it with secret-values = true";
+    assert!(complaint.contains(refused), "{complaint}");
+    let said = String::from_utf8(output.stdout)?;
+    let (_, table) = said.split_once("above any [table]:").expect("a table");
+    std::fs::write(&settings, table)?;
+    printed(&["check", text(&plugins.path().join(file))])?;
+
+    std::fs::copy(plugins.path().join(file), plugins.path().join("twin.wasm"))?;
+    std::fs::copy(&settings, plugins.path().join("twin.toml"))?;
+    let output = run(&["check", text(plugins.path())])?;
+    assert_eq!(output.status.code(), Some(1));
+    let complaint = String::from_utf8(output.stderr)?;
+    let second = "twin.wasm: a plugin named \"keyring\" is already loaded: keyring.wasm";
+    assert!(complaint.contains(second), "{complaint}");
+    Ok(())
+}
+
+#[test]
+fn check_warns_of_settings_beside_a_file_that_are_not_read() -> Result<()> {
+    let plugins = plugin_directory(&["hello-rust"]);
+    let file = plugins.path().join("hello-rust.wasm");
+    let warning =
+        "hello_rust.toml is not read: the settings of hello-rust.wasm are in hello-rust.toml";
+    assert!(!printed(&["check", text(&file)])?.contains("is not read"));
+    std::fs::write(plugins.path().join("hello_rust.toml"), "")?;
+    let said = printed(&["check", text(&file)])?;
+    assert!(said.contains(warning), "{said}");
+    Ok(())
+}
+
+#[test]
 fn check_says_each_thing_once() -> Result<()> {
     let good = printed(&["check", text(&guest("hello-rust"))])?;
     let interface = "pilothouse:controller/log@";
@@ -167,6 +217,9 @@ fn check_says_each_thing_once() -> Result<()> {
         !good.lines().any(|line| line.trim() == "exports"),
         "an empty line says nothing: {good}"
     );
+    let of_python = printed(&["check", text(&guest("hello-python"))])?;
+    assert!(!of_python.contains("wasi:"), "{of_python}");
+    assert!(of_python.contains(" of WASI, which grant nothing"));
     let plugins = tempfile::tempdir()?;
     let file = plugins.path().join("fickle.wasm");
     std::fs::write(&file, named_fickle("Not a name", "1.0.0", "nothing-bad"))?;

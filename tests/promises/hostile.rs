@@ -163,6 +163,8 @@ const CASES: &[(u32, &str, &str)] = &[
     (31, "call", "this host offers no calls"),
     (32, "page-of-nothing", "list-page with a limit of 0"),
     (32, "page-flood", "1 writes: "),
+    (33, "read-everything", "* is not among the manifest's reads"),
+    (34, "kinds-flood", "over limit: fuel"),
     // These must only be the same in every reconcile, which `run` checks.
     (18, "hash-order", "seen"),
     (18, "addresses", "seen"),

@@ -290,6 +290,8 @@ async fn settings_are_applied_while_the_plugin_runs_and_without_compiling_it_aga
     rig.seen("a", "greeting", "hello").await?;
     rig.settings("[config]\ngreeting = \"servus\"")?;
     rig.seen("a", "greeting", "servus").await?;
+    rig.host.logs("plugin settings replaced").await?;
+    assert_eq!(rig.logged("plugin version replaced"), 0, "it is the same");
 
     // The plugin's own settings override the shared ones.
     replace(
@@ -519,6 +521,21 @@ async fn a_version_that_breaks_on_everything_is_rolled_back() -> Result<()> {
     // A new version is tried.
     rig.put(&fickle("4.0.0", "nothing-bad"))?;
     rig.seen("g", "version", "4.0.0").await
+}
+
+#[tokio::test]
+async fn settings_with_a_name_of_no_plugin_are_told_with_the_name_that_is_meant() -> Result<()> {
+    let mut rig = Rig::new("dev").await?;
+    replace(&rig.at("Fickle.toml"), b"paused = true")?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    rig.host.wait_until_ready().await?;
+    let line = rig.host.logs("settings that are for no plugin").await?;
+    assert_eq!(line["level"], "WARN");
+    assert_eq!(
+        line["reason"],
+        "Fickle.toml is not read: the settings of fickle.wasm are in fickle.toml; rename it if it is meant for that"
+    );
+    Ok(())
 }
 
 #[tokio::test]
@@ -1209,7 +1226,7 @@ fn check_says_what_a_file_is_and_fails_for_what_would_not_load() -> Result<()> {
         "native code",
         "64 MiB of memory",
         "pilothouse:controller/",
-        "  reads = [\n    \"Pod\",\n  ]",
+        "  grants.reads = [\n    \"Pod\",\n  ]",
         "    { kind = \"ConfigMap\", verbs = [\"apply\"] },",
     ] {
         assert!(text.contains(part), "{part} is not in:\n{text}");

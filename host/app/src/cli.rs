@@ -1,22 +1,21 @@
 //! The command line.
 
-use std::num::NonZeroUsize;
+mod run_args;
+
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use std::time::Duration;
 
-use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use pilothouse_cluster::client::{Limit, RateLimits};
 use pilothouse_cluster::connect;
 use pilothouse_core::is_dns_label;
 
 use crate::address::Address;
 use crate::child_args::ChildArgs;
 use crate::compile::NOWHERE;
-use crate::settings::{bytes, digest, duration};
+use crate::settings::digest;
 use crate::trust::{AcceptedStore, usual_directory};
+pub use run_args::{LogFormat, RunArgs};
 
 /// Hosts many Kubernetes controllers, each a WebAssembly component, in one process.
 #[derive(Debug, Parser)]
@@ -62,7 +61,7 @@ Examples:
   pilothouse new website --lang rust && cd website && cargo test
   pilothouse new website --lang python && cd website && python3 -m unittest")]
     New(NewArgs),
-    /// Print what a plugin is, wants and costs; fails if it would not load.
+    /// Print what a plugin is, wants and costs; fails if `run` would not run it.
     Check(CheckArgs),
     /// Print the permissions that the host needs for these plugins, as YAML for
     /// `kubectl apply -f -`.
@@ -222,6 +221,8 @@ impl ClusterArgs {
 The NAME.toml beside a NAME.wasm, and the pilothouse.toml in its directory, say what is granted; without grants in them: as `pilothouse run` does it, to read its own kind.")]
 pub struct RbacArgs {
     /// The plugins' *.wasm files.
+    ///
+    /// A directory stands for the plugins that a host would find in it.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
@@ -308,159 +309,6 @@ pub struct ManArgs {
     pub command: Option<String>,
 }
 
-#[derive(Debug, Args)]
-#[command(
-    args_override_self = true,
-    after_long_help = "\
-Logs go to standard error; RUST_LOG chooses what (default: info).
-
-Ends with status 0 after SIGTERM or SIGINT: what is queued is finished first, within 30 seconds. Ends with 1 only for what waiting
-does not mend: the directory is not there, the kubeconfig or its context is wrong, a running server refuses the credentials, the
-address is in use. An empty directory, a plugin that does not load and a server that does not answer end nothing: the log and
-/readyz say what is waited for."
-)]
-pub struct RunArgs {
-    /// Directory whose *.wasm files are the controllers, with their settings in *.toml; or one such
-    /// file.
-    ///
-    /// It is followed: what comes, changes or goes while the host runs is taken up.
-    #[arg(long, value_name = "DIR")]
-    pub plugins: PathBuf,
-
-    /// Kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the pod's service account].
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig [default: its current context].
-    #[arg(long, value_name = "NAME")]
-    pub context: Option<String>,
-
-    /// Address for /healthz, /readyz, /metrics, /plugins and /informers. Use :8080 in a pod.
-    ///
-    /// HOST:PORT. Without a host, as in ":8080", it is every address of the machine, IPv6 and IPv4,
-    /// as in Go; with port 0 any that is free, and the log says which.
-    #[arg(long, value_name = "ADDR", value_parser = Address::to_listen, default_value = "127.0.0.1:8080")]
-    pub listen: Address,
-
-    /// Another name under which the host answers at a loopback address; may be said more than once.
-    ///
-    /// For a reverse proxy on this machine that passes on the name it was asked under. Web pages
-    /// are answered under none.
-    #[arg(long, value_name = "NAME", value_parser = host_name)]
-    pub allowed_host: Vec<String>,
-
-    /// Unix socket where the host takes commands, "none" for no commands [default:
-    /// $PILOTHOUSE_COMMAND_SOCKET, or one for each port in $XDG_RUNTIME_DIR/pilothouse,
-    /// ~/.cache/pilothouse/run or /tmp/pilothouse-UID].
-    ///
-    /// Only the host's user may use it.
-    #[arg(long, value_name = "PATH")]
-    pub command_socket: Option<PathBuf>,
-
-    /// How log lines are written.
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
-    pub log_format: LogFormat,
-
-    #[command(flatten)]
-    pub code: CodeCacheArgs,
-
-    #[command(flatten)]
-    pub state: StateArgs,
-
-    #[command(flatten)]
-    pub limits: LimitArgs,
-
-    /// Threads that run guests [default: one more than cores].
-    ///
-    /// One plugin never occupies all of them while there are others.
-    #[arg(long, value_name = "N", value_parser = workers)]
-    pub workers: Option<NonZeroUsize>,
-
-    /// Reconcile every object again after one to two times this period: 12h, 30m, 90s; 0 for never.
-    ///
-    /// That is done though nothing has changed. Settings say otherwise for a plugin with `resync`.
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0")]
-    pub min_resync_period: Duration,
-
-    /// Most memory for cached objects: 512Mi, 4Gi [default: no limit].
-    ///
-    /// What does not fit is not cached, and the plugins that read it wait.
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
-    pub cache_limit: Option<usize>,
-
-    /// Most native code of all plugins, in memory for as long as they may run: 512Mi, 4Gi.
-    ///
-    /// A plugin that does not fit waits. Python takes 40 MB, a small plugin in Rust less than one.
-    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "2Gi")]
-    pub code_limit: usize,
-
-    /// Most list-watches [default: 1000, or a quarter of the descriptors that the host may open if
-    /// that is less].
-    ///
-    /// Each kind takes one, or one for each namespace that a manifest or the settings name. A
-    /// plugin that would take more waits.
-    #[arg(long, value_name = "N", value_parser = watches)]
-    pub watch_limit: Option<usize>,
-}
-
-/// How many requests may be sent. Watches are not counted.
-#[derive(Clone, Copy, Debug, Args)]
-pub struct LimitArgs {
-    /// Requests a second to the API server; 0 or less: no limit [default: no limit].
-    ///
-    /// By default the server's priority and fairness sees to it.
-    #[arg(long, value_name = "QPS", allow_negative_numbers = true)]
-    pub kube_api_qps: Option<f64>,
-
-    /// Requests at once beyond --kube-api-qps [default: 10, as in client-go].
-    #[arg(long, value_name = "N", requires = "kube_api_qps")]
-    pub kube_api_burst: Option<u32>,
-
-    /// Writes a second of each plugin; 0 or less: no limit [default: no limit].
-    #[arg(long, value_name = "QPS", allow_negative_numbers = true)]
-    pub plugin_api_qps: Option<f64>,
-
-    /// Writes at once of each plugin beyond --plugin-api-qps [default: 10].
-    #[arg(long, value_name = "N", requires = "plugin_api_qps")]
-    pub plugin_api_burst: Option<u32>,
-}
-
-impl LimitArgs {
-    pub fn limits(&self) -> anyhow::Result<RateLimits> {
-        let host = Limit::of_flags(self.kube_api_qps, self.kube_api_burst);
-        let plugin = Limit::of_flags(self.plugin_api_qps, self.plugin_api_burst);
-        Ok(RateLimits::new(
-            host.context("--kube-api-qps, --kube-api-burst")?,
-            plugin.context("--plugin-api-qps, --plugin-api-burst")?,
-        ))
-    }
-}
-
-fn workers(text: &str) -> Result<NonZeroUsize, String> {
-    text.parse()
-        .map_err(|_| format!("{text:?} is not a number of threads; write 1 or more"))
-}
-
-fn host_name(text: &str) -> Result<String, String> {
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    let is_name = !text.is_empty() && text.bytes().all(is_part);
-    let is_v6 = |text: &str| text.parse::<std::net::Ipv6Addr>().is_ok();
-    let inner = text
-        .strip_prefix('[')
-        .and_then(|text| text.strip_suffix(']'));
-    if is_name || inner.is_some_and(is_v6) {
-        return Ok(text.to_owned());
-    }
-    Err(format!(
-        "{text:?} is not a host's name; write it without a scheme and a port: pilothouse.example"
-    ))
-}
-
-fn watches(text: &str) -> Result<usize, String> {
-    let count: Option<usize> = text.parse().ok().filter(|count| *count > 0);
-    count.ok_or_else(|| format!("{text:?} is not a number of list-watches; write 1 or more"))
-}
-
 /// Parses a service account's name. The server must accept the manifests that are printed with it.
 fn name(text: &str) -> Result<String, String> {
     if text.len() <= 253 && text.split('.').all(is_dns_label) {
@@ -491,155 +339,5 @@ fn namespace(text: &str) -> Result<String, String> {
     ))
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum LogFormat {
-    Text,
-    Json,
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn who_writes_a_plugin_need_not_say_where_it_is() {
-        let dev = Cli::try_parse_from(["pilothouse", "dev"]).unwrap();
-        let Command::Dev(args) = dev.command else {
-            panic!("it is dev");
-        };
-        assert_eq!(args.plugins, PathBuf::from("."));
-        let run = Cli::try_parse_from(["pilothouse", "run"]).unwrap_err();
-        assert!(run.to_string().contains("--plugins <DIR>"), "{run}");
-    }
-
-    #[test]
-    fn the_version_of_wasmtime_is_the_one_that_is_linked() {
-        let lock = include_str!("../../../Cargo.lock");
-        let wanted = format!("name = \"wasmtime\"\nversion = \"{WASMTIME_VERSION}\"\n");
-        assert!(lock.contains(&wanted), "{wanted}");
-        assert!(LONG_VERSION.contains(WASMTIME_VERSION));
-    }
-
-    /// The error text for a wrong command line.
-    fn refused(arguments: &[&str]) -> String {
-        let arguments = ["pilothouse"].iter().chain(arguments);
-        let error = Cli::try_parse_from(arguments).expect_err("it is wrong");
-        assert_eq!(error.exit_code(), 2);
-        error.to_string()
-    }
-
-    #[test]
-    fn a_value_that_is_wrong_is_told_what_to_write() {
-        let run = |flag| refused(&["run", "--plugins", "x", flag]);
-        for (flag, says) in [
-            ("--workers=0", "write 1 or more"),
-            ("--workers=many", "write 1 or more"),
-            ("--allowed-host=http://a.example", "without a scheme"),
-            ("--allowed-host=a.example:80", "without a scheme"),
-            ("--allowed-host=*", "without a scheme"),
-            ("--watch-limit=0", "write 1 or more"),
-            ("--listen=8080", ":8080 for every address"),
-            ("--listen=http://localhost:8080", "write 127.0.0.1:8080"),
-        ] {
-            let error = run(flag);
-            assert!(error.contains(says), "{error}");
-        }
-        let error = refused(&["plugins", "--host=8080"]);
-        assert!(error.contains("localhost:8080"), "{error}");
-    }
-
-    #[test]
-    fn more_than_one_name_may_be_allowed() {
-        let names = ["--allowed-host=a.example", "--allowed-host=[fd00::1]"];
-        let all = ["pilothouse", "run", "--plugins", "x"].iter().chain(&names);
-        let cli = Cli::try_parse_from(all).unwrap();
-        let Command::Run(args) = cli.command else {
-            panic!("it is run");
-        };
-        assert_eq!(args.allowed_host, ["a.example", "[fd00::1]"]);
-    }
-
-    #[test]
-    fn a_short_help_is_shorter_and_a_line_for_each_flag() {
-        let mut program = Cli::command();
-        program.build();
-        let run = program.find_subcommand_mut("run").expect("it is there");
-        let (short, long) = (run.render_help(), run.render_long_help());
-        let (short, long) = (short.to_string(), long.to_string());
-        assert!(short.len() < long.len(), "{short}");
-        for text in ["--listen <ADDR>", "--min-resync-period <DURATION>"] {
-            assert!(short.contains(text) && long.contains(text), "{short}");
-        }
-        assert!(long.contains("An empty directory"), "{long}");
-    }
-
-    #[test]
-    fn names_that_no_server_takes_are_refused() {
-        let rbac = |arguments: &[&str]| {
-            let all = ["pilothouse", "rbac", "x.wasm"].iter().chain(arguments);
-            let parsed = Cli::try_parse_from(all);
-            parsed.map(drop).map_err(|error| error.to_string())
-        };
-        assert_eq!(rbac(&["--name=a.b-1", "--namespace=web"]), Ok(()));
-        for bad in ["", "A", "a b", "a: b", "-a", "a."] {
-            let error = rbac(&[&format!("--name={bad}")]).unwrap_err();
-            assert!(error.contains("is not a name"), "{error}");
-        }
-        for bad in ["", "a.b", "A", "kube_system"] {
-            let error = rbac(&[&format!("--namespace={bad}")]).unwrap_err();
-            assert!(error.contains("is not a namespace"), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_new_plugin_has_a_name_that_a_manifest_can_have_and_a_language_that_is_known() {
-        let new = ["pilothouse", "new", "cert-expiry", "--lang", "rust"];
-        let Command::New(args) = Cli::try_parse_from(new).unwrap().command else {
-            panic!("it is new");
-        };
-        assert_eq!(args.name, "cert-expiry");
-        assert_eq!(args.lang, Language::Rust);
-        for bad in ["", "A", "a.b", "a/b", "..", "a_b", "a-", &"a".repeat(64)] {
-            let error = refused(&["new", bad, "--lang", "rust"]);
-            assert!(error.contains("is not a plugin's name"), "{error}");
-        }
-        let error = refused(&["new", "a", "--lang", "cobol"]);
-        assert!(error.contains("[possible values: rust, python]"), "{error}");
-        assert!(refused(&["new", "a"]).contains("--lang <LANGUAGE>"));
-    }
-
-    fn limits(arguments: &[&str]) -> Result<(), String> {
-        let arguments = ["pilothouse", "run", "--plugins", "x"]
-            .iter()
-            .chain(arguments);
-        let cli = Cli::try_parse_from(arguments).map_err(|error| error.to_string())?;
-        let Command::Run(args) = cli.command else {
-            panic!("it is run");
-        };
-        args.limits
-            .limits()
-            .map(drop)
-            .map_err(|error| format!("{error:#}"))
-    }
-
-    #[test]
-    fn a_limit_is_a_rate_and_perhaps_a_burst() {
-        assert_eq!(limits(&[]), Ok(()));
-        assert_eq!(limits(&["--kube-api-qps=-1"]), Ok(()));
-        assert_eq!(limits(&["--kube-api-qps", "-1"]), Ok(()));
-        let both = ["--plugin-api-qps=0.5", "--plugin-api-burst=3"];
-        assert_eq!(limits(&both), Ok(()));
-        let error = limits(&["--kube-api-burst=3"]).unwrap_err();
-        assert!(error.contains("--kube-api-qps <QPS>"), "{error}");
-        assert_eq!(
-            limits(&["--kube-api-qps=nan"]).unwrap_err(),
-            "--kube-api-qps, --kube-api-burst: the rate is not a finite number"
-        );
-    }
-}
+mod tests;

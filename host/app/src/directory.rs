@@ -5,6 +5,8 @@
 //! followed as long as they stay inside, so that the links that ConfigMap and Secret volumes swap
 //! work.
 
+mod strays;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
@@ -24,6 +26,8 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use crate::access::Access;
+use crate::settings;
+pub use strays::Stray;
 
 /// The largest plugin. Those of componentize-py have 18 MB.
 const WASM_BYTES: u64 = 64 << 20;
@@ -73,6 +77,8 @@ pub struct DirectoryListing {
     pub defaults: Option<Result<String, String>>,
     /// The files, plugins or settings, that their group may write to.
     pub open_to_group: BTreeSet<String>,
+    /// The settings that are for no plugin.
+    pub strays: BTreeSet<Stray>,
 }
 
 /// A directory of plugins.
@@ -134,13 +140,22 @@ impl Directory {
             .with_context(|| format!("cannot read the plugin directory {shown}"))?;
         let mut listing = DirectoryListing::default();
         listing.defaults = self.settings(DEFAULTS_FILE, &mut listing.open_to_group);
+        let (mut wasms, mut tomls) = (BTreeSet::new(), BTreeSet::new());
         for entry in entries {
             let name = entry
                 .with_context(|| format!("cannot read the plugin directory {shown}"))?
                 .file_name();
-            let Some(name) = name.to_str().filter(|name| self.is_plugin(name)) else {
+            let Some(name) = name.to_str() else {
                 continue;
             };
+            if is_plugin(name) {
+                wasms.insert(name.to_owned());
+            } else if is_settings(name) {
+                tomls.insert(name.to_owned());
+            }
+            if !self.is_plugin(name) {
+                continue;
+            }
             let own = settings_file_of(name);
             let found = match &*own {
                 DEFAULTS_FILE => Found {
@@ -163,7 +178,22 @@ impl Directory {
             };
             listing.plugins.insert(name.to_owned(), found);
         }
+        let strays = strays::strays(&wasms, &tomls).into_iter();
+        listing.strays = strays.filter(|stray| self.is_told(stray)).collect();
         Ok(listing)
+    }
+
+    /// Whether the operator may have meant a file to be settings of a plugin of this host. Other
+    /// tools have their own `*.toml`.
+    fn is_told(&self, stray: &Stray) -> bool {
+        match &stray.meant {
+            Some(wasm) => self.is_plugin(wasm),
+            None if self.only.is_some() => false,
+            None => {
+                let text = self.settings(&stray.file, &mut BTreeSet::new());
+                matches!(text, Some(Ok(text)) if settings::parse(&text).is_ok())
+            }
+        }
     }
 
     fn is_plugin(&self, name: &str) -> bool {
@@ -223,6 +253,10 @@ impl Directory {
 /// A file whose name begins with a dot is temporary: it will be renamed.
 fn is_plugin(name: &str) -> bool {
     name.ends_with(".wasm") && !name.starts_with('.')
+}
+
+fn is_settings(name: &str) -> bool {
+    name.ends_with(".toml") && !name.starts_with('.') && name != DEFAULTS_FILE
 }
 
 fn note_group(name: &str, stat: &Stat, open_to_group: &mut BTreeSet<String>) {

@@ -45,7 +45,9 @@ fn only_subresource<'a>(manifest: &'a Manifest, kind: &Kind) -> Option<&'a str> 
 /// The reasons why this cluster cannot provide what a manifest reads and writes.
 pub async fn obstacles(discovery: &Discovery, manifest: &Manifest) -> Vec<String> {
     let mut found = Vec::new();
-    for read in &manifest.reads {
+    // What a pattern includes is found out when the plugin runs.
+    let reads = manifest.reads.iter();
+    for read in reads.filter(|read| !read.kind.is_pattern()) {
         match discovery.resolve(&read.kind).await {
             Err(error) if error.is_absence() && manifest.optional.contains(&read.kind) => {}
             Err(error) => found.push(error.to_string()),
@@ -58,7 +60,8 @@ pub async fn obstacles(discovery: &Discovery, manifest: &Manifest) -> Vec<String
             Ok(_) => {}
         }
     }
-    for write in &manifest.writes {
+    let writes = manifest.writes.iter();
+    for write in writes.filter(|write| !write.kind.is_pattern()) {
         let subresource = write.subresource.as_deref();
         match discovery.resolve_write(&write.kind, subresource).await {
             Err(error) if error.is_absence() && manifest.optional.contains(&write.kind) => {}

@@ -18,8 +18,9 @@ use pilothouse_core::{Lifecycle, RECHECK_INTERVAL, SeenDirectory, SeenFile};
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use crate::directory::{Changes, Directory, DirectoryListing, Found, OPEN_TO_GROUP};
+use crate::directory::{Changes, Directory, DirectoryListing, Found, OPEN_TO_GROUP, Stray};
 use crate::informers::Watches;
+use crate::patterns::Patterns;
 use crate::reach::Reached;
 use crate::settings::{self, SettingsFile};
 use crate::shared::{Cause, Shared};
@@ -44,6 +45,7 @@ pub struct Supervisor {
     installer: Installer,
     draining: Draining,
     watches: Watches,
+    patterns: Patterns,
     shared: Arc<Shared>,
     notices: Notices,
     server: Reached,
@@ -51,6 +53,8 @@ pub struct Supervisor {
     sources: StatusSources,
     /// The files that were logged because their group may write to them.
     open_to_group: BTreeSet<String>,
+    /// The settings that were logged because they are for no plugin.
+    strays: BTreeSet<Stray>,
 }
 
 /// The parts that the supervisor works with.
@@ -60,6 +64,7 @@ pub struct SupervisorParts {
     pub directory: Directory,
     pub installer: InstallerParts,
     pub watches: Watches,
+    pub patterns: Patterns,
     pub shared: Arc<Shared>,
     pub notices: Notices,
     pub sources: StatusSources,
@@ -77,12 +82,14 @@ impl Supervisor {
             installer: Installer::new(parts.installer),
             draining: Draining::default(),
             watches: parts.watches,
+            patterns: parts.patterns,
             shared: parts.shared,
             notices: parts.notices,
             server: parts.server,
             commands: parts.commands,
             sources: parts.sources,
             open_to_group: BTreeSet::new(),
+            strays: BTreeSet::new(),
         }
     }
 
@@ -114,6 +121,10 @@ impl Supervisor {
                 },
                 () = self.shared.quarantine_began() => {
                     HostEvent::Quarantined(self.shared.quarantined())
+                }
+                () = self.patterns.changed() => {
+                    self.watches.adjust();
+                    continue;
                 }
                 Some(command) = self.commands.recv() => HostEvent::Command(command),
                 // A file for which there was no room is loaded again then.
@@ -151,7 +162,10 @@ impl Supervisor {
             }
             HostEffect::Accept(version) => self.installer.accept(&version),
             HostEffect::Remember(version) => self.installer.remember(&version),
-            HostEffect::AdjustWatches => self.watches.adjust(),
+            HostEffect::AdjustWatches => {
+                self.watches.adjust();
+                self.patterns.plugins_changed();
+            }
             HostEffect::Answer { reply, answer } => {
                 // The client may have gone.
                 let _ = reply.send(answer);
@@ -184,6 +198,10 @@ impl Supervisor {
             warn!(file, "{OPEN_TO_GROUP}");
         }
         self.open_to_group.clone_from(&listing.open_to_group);
+        for stray in listing.strays.difference(&self.strays) {
+            warn!(reason = %stray, "settings that are for no plugin");
+        }
+        self.strays.clone_from(&listing.strays);
         self.installer
             .keep(|file| listing.plugins.contains_key(file));
         HostEvent::DirectoryRead(seen(listing))

@@ -17,6 +17,7 @@ use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy, load_with};
 use crate::cli::RbacArgs;
 use crate::compile;
 use crate::kinds;
+use crate::named_files::named_files;
 use crate::settings::{self, GrantSetting};
 use rules::{Named, Names, Rules, Target};
 use yaml::Account;
@@ -49,8 +50,12 @@ impl Asked {
 pub async fn print(args: &RbacArgs) -> anyhow::Result<String> {
     let engine = Engine::new(&EngineOptions::default())?;
     let compiler = compile::compiler(None);
+    let (files, problems) = named_files(&args.files);
+    if !problems.is_empty() {
+        anyhow::bail!("{}", problems.join("\nerror: "));
+    }
     let mut asked = Vec::new();
-    for file in &args.files {
+    for file in &files {
         let read = || read(&engine, &compiler, file, args.as_requested);
         asked.push(read().with_context(|| format!("{}", file.display()))?);
     }
@@ -154,12 +159,14 @@ async fn names(
         return Ok(targets.iter().cloned().zip(guessed).collect());
     };
     let discovery = kinds::of(&cluster).await?;
-    let ask = async |(kind, subresource): &Target| match discovery
-        .resolve_write(kind, subresource.as_deref())
-        .await
-    {
-        Err(error) if error.is_absence() && optional.contains(kind) => Ok(None),
-        resource => resource.map(Some),
+    let ask = async |(kind, subresource): &Target| {
+        if kind.is_pattern() {
+            return Ok(None);
+        }
+        match discovery.resolve_write(kind, subresource.as_deref()).await {
+            Err(error) if error.is_absence() && optional.contains(kind) => Ok(None),
+            resource => resource.map(Some),
+        }
     };
     Ok(served(targets, ask).await?)
 }

@@ -26,6 +26,7 @@ use crate::http::{self, HttpState, Server};
 use crate::informers::{Budget, WatchErrors, WatchLimit, Watches};
 use crate::metrics::Metrics;
 use crate::output;
+use crate::patterns::Patterns;
 use crate::plugins::{
     AtOnce, CodeRoom, FileLoader, InstallerParts, Notices, PluginCommand, PluginList, Supervisor,
     SupervisorParts, commands,
@@ -177,6 +178,11 @@ impl CommonParts {
             directory: loader.directory.clone(),
             loader: Arc::new(loader),
             watches: self.watches(installer.budget.clone()),
+            patterns: Patterns::new(
+                self.cluster.clone(),
+                self.sources.shared.clone(),
+                installer.watch_limit,
+            ),
             installer,
             shared: self.sources.shared.clone(),
             notices: Notices {

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use pilothouse_core::{
     Conclusion, ControllerSettings, ControllerStatus, Decision, Exchange, Fetch, Finished, Hub,
-    JoinError, Next, Plugin, PluginId, Preparation, Quarantine, Ran, Reconcile, Time,
+    JoinError, Next, Plugin, PluginId, Preparation, Quarantine, Ran, Reconcile, ServedKind, Time,
 };
 use tokio::sync::Notify;
 
@@ -29,6 +29,8 @@ pub struct Shared {
     changed: Condvar,
     /// Notified whenever a plugin goes into quarantine.
     quarantine_began: Notify,
+    /// Notified whenever a reconcile has asked about kinds that have no informer.
+    kinds_wanted: Notify,
     holds: Holds,
     started: tokio::time::Instant,
 }
@@ -46,6 +48,7 @@ impl Shared {
             hub: Mutex::new(Hub::with_threads(threads)),
             changed: Condvar::new(),
             quarantine_began: Notify::new(),
+            kinds_wanted: Notify::new(),
             holds: Holds::default(),
             started: tokio::time::Instant::now(),
         }
@@ -172,7 +175,37 @@ impl Shared {
     /// Registers what a reconcile read, and says what follows.
     pub fn ran(&self, ran: Ran) -> Decision {
         let plugin = ran.held().plugin_name().to_owned();
-        self.change(Cause::Reads.of(&plugin), |hub, now| hub.ran(ran, now))
+        let (decision, wants_kinds) = self.change(Cause::Reads.of(&plugin), |hub, now| {
+            (hub.ran(ran, now), hub.wants_informers())
+        });
+        if wants_kinds {
+            self.kinds_wanted.notify_one();
+        }
+        decision
+    }
+
+    /// Waits until a reconcile has asked about kinds that have no informer.
+    pub async fn kinds_wanted(&self) {
+        self.kinds_wanted.notified().await;
+    }
+
+    /// Gives informers to the kinds of patterns that reconciles have asked about, as far as there
+    /// is room. Views and indexes are built as in [`join`](Self::join).
+    pub fn widen(&self, room: impl Fn(&Hub) -> usize) {
+        let widening = |hub: &mut Hub, now| hub.prepare_widening(room(hub), now);
+        if let Some(preparation) = self.change(Cause::Plugins, widening) {
+            // Only a host that is stopping refuses it.
+            tokio::task::block_in_place(|| self.finish(preparation).ok());
+        }
+    }
+
+    /// Tells the hub which kinds the cluster serves. Ends the informers of kinds of patterns that
+    /// nobody needs any more, and frees what only they needed.
+    pub fn set_kinds(&self, kinds: Vec<ServedKind>) {
+        tokio::task::block_in_place(|| {
+            drop(self.change(Cause::Plugins, |hub, now| hub.set_kinds(kinds, now)));
+            self.trim();
+        });
     }
 
     /// Gives the key of a reconcile back. Notifies [`quarantine_began`](Self::quarantine_began) if

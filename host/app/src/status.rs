@@ -73,10 +73,17 @@ pub struct PluginStatus {
 }
 
 #[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Kinds {
     /// None for a singleton.
     pub reconciles: Vec<String>,
     pub reads: Vec<String>,
+    /// Kinds of the patterns among the reads that keys have asked about, and that are cached.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub of_patterns: Vec<String>,
+    /// Kinds of the patterns that keys have asked about, and that the server has not listed yet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unlisted: Vec<String>,
     pub writes: Vec<String>,
 }
 
@@ -291,7 +298,7 @@ impl StatusSources {
             not_granted: entry.not_granted.clone(),
             not_accepted: entry.not_accepted.clone(),
             not_served: entry.not_served.clone(),
-            kinds: manifest.map_or_else(Kinds::default, kinds),
+            kinds: manifest.map_or_else(Kinds::default, |manifest| kinds(manifest, controller)),
             keys: controller.map_or_else(Keys::default, |controller| Keys {
                 queued: controller.keys.queued,
                 running: controller.keys.running,
@@ -318,15 +325,23 @@ impl StatusSources {
     }
 }
 
-/// The kinds that a manifest names.
-fn kinds(manifest: &Manifest) -> Kinds {
+/// The kinds that a manifest names, and those that its patterns have led to.
+fn kinds(manifest: &Manifest, controller: Option<&ControllerStatus>) -> Kinds {
     let text = |kind: &Kind| kind.to_string();
+    let of_patterns = controller.map_or(&[][..], |controller| &controller.of_patterns);
+    let which = |is_wanted: bool| {
+        let kinds = of_patterns.iter();
+        let kinds = kinds.filter(|(_, is_listed)| *is_listed == is_wanted);
+        kinds.map(|(kind, _)| text(kind)).collect()
+    };
     let selections = manifest.reconciles.iter();
     let reads = manifest.reads.iter();
     let writes = manifest.writes.iter();
     Kinds {
         reconciles: selections.map(|selection| text(&selection.kind)).collect(),
         reads: reads.map(|read| text(&read.kind)).collect(),
+        of_patterns: which(true),
+        unlisted: which(false),
         writes: writes.map(|write| text(&write.kind)).collect(),
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use parking_lot::{Mutex, RwLock};
-use pilothouse_core::Kind;
+use pilothouse_core::{Kind, ServedKind};
 use tokio::time::Instant;
 
 pub use catalog::{Resource, Subresource};
@@ -168,6 +168,15 @@ impl Discovery {
         }
         let catalog = self.refresh().await?;
         find(&catalog)?.ok_or_else(|| catalog.absence(kind))
+    }
+
+    /// Every kind that the server serves now, each in the version that the server prefers, ordered
+    /// by group and kind. Kinds of a group whose own server does not answer are as they were.
+    pub async fn kinds(&self) -> Result<Vec<ServedKind>, DiscoveryError> {
+        let catalog = self.refresh().await?;
+        let mut kinds: Vec<ServedKind> = catalog.preferred().map(|it| it.served()).collect();
+        kinds.sort_by(|one, other| one.kind.cmp(&other.kind));
+        Ok(kinds)
     }
 
     /// Forgets a kind whose path no longer exists: everything known about it may be wrong.

@@ -17,6 +17,7 @@ mod error;
 mod events;
 mod fetch;
 mod identity;
+mod page;
 mod request;
 
 use std::sync::Arc;

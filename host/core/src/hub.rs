@@ -29,6 +29,7 @@ use crate::model::informer_key::InformerKey;
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
 use crate::model::object::Schema;
+use crate::model::served_kind::ServedKind;
 use crate::model::subject_key::SubjectKey;
 use crate::plan::confirm::Confirmed;
 use crate::queue::{LOW, NORMAL, Time};
@@ -53,6 +54,7 @@ mod status;
 mod subject;
 mod subjects;
 mod wanted_informers;
+mod widening;
 
 use answers::{Answered, Known};
 use changelog::{Changelog, Missed};
@@ -64,7 +66,7 @@ pub use joining::{Exchange, Garbage, JoinError};
 use joining::{MAX_KEYS, MAX_ROUNDS, MAX_WAITING};
 use plugin::Plugin;
 pub use preparation::Preparation;
-use preparation::{Caches, FirstKeys, Joining, PreparationStep};
+use preparation::{Caches, FirstKeys, Joining, PreparationStep, Widening};
 pub use reconcile::{
     Conclusion, ConfirmAnswers, ConfirmEnd, Confirming, Decision, Finished, Ran, Reconcile,
     ReconcileError, RunningKey, Sending, Writing,
@@ -74,6 +76,7 @@ pub use settings::ControllerSettings;
 pub use status::{
     BrokenKey, ControllerStatus, InformerStatus, KeysStatus, LastError, ReconcileCounts,
 };
+use widening::ServedKinds;
 
 /// Identifies a plugin in a hub. Never reused.
 pub type PluginId = u64;
@@ -122,6 +125,7 @@ pub struct Hub {
     /// What the plugin that was chosen last had used before that reconcile. A plugin that had
     /// nothing to run starts again from here.
     floor: Duration,
+    served: ServedKinds,
     /// Threads that run guests; `None` if the number is not known.
     threads: Option<usize>,
     is_draining: bool,
@@ -186,7 +190,7 @@ impl Hub {
         let joining = Joining::new(id, plugin, settings, false);
         self.check(&joining)?;
         self.last_plugin = id;
-        Ok((id, self.begin(Some(joining))))
+        Ok((id, self.begin(Some(joining), None)))
     }
 
     /// Begins to swap a plugin's version, or the settings of the same version. Running reconciles
@@ -200,7 +204,7 @@ impl Hub {
     ) -> Result<Preparation, JoinError> {
         let joining = Joining::new(id, plugin, settings, true);
         self.check(&joining)?;
-        Ok(self.begin(Some(joining)))
+        Ok(self.begin(Some(joining), None))
     }
 
     /// Begins to free what only plugins that have left needed; `None` if there is nothing to free.
@@ -208,12 +212,12 @@ impl Hub {
     pub fn prepare_trim(&mut self) -> Option<Preparation> {
         let mut informers = self.snapshot.informers.iter();
         let is_loose = informers.any(|cache| cache.is_loose());
-        is_loose.then(|| self.begin(None))
+        is_loose.then(|| self.begin(None, None))
     }
 
-    fn begin(&mut self, joining: Option<Joining>) -> Preparation {
+    fn begin(&mut self, joining: Option<Joining>, widening: Option<Widening>) -> Preparation {
         self.changelog.open(self.snapshot.sequence);
-        Preparation::of_caches(self, joining)
+        Preparation::of_caches(self, joining, widening)
     }
 
     fn check(&self, joining: &Joining) -> Result<(), JoinError> {
@@ -289,8 +293,15 @@ impl Hub {
         }
         let Some(missed) = missed else {
             // `None`: what was missed is not known, so start again from the present caches.
-            let mut anew = self.begin(caches.joining.take());
+            let anew = match caches.widening.take() {
+                // What is wanted now may be something else.
+                Some(widening) => self.prepare_widening(widening.room, now),
+                None => Some(self.begin(caches.joining.take(), None)),
+            };
             garbage.add((caches, self.changelog.trim()));
+            let Some(mut anew) = anew else {
+                return Exchange::Done(garbage);
+            };
             anew.garbage = garbage;
             return Exchange::Again(Box::new(anew));
         };
@@ -305,8 +316,10 @@ impl Hub {
             return again(caches, garbage);
         }
         self.take_over(&mut caches, &missed, &mut garbage, now);
+        self.widen(std::mem::take(&mut caches.widened), now);
         let joining = caches.joining.take();
         let replacement = joining.and_then(|joining| self.controller(joining, &mut garbage, now));
+        self.show_served(now);
         garbage.add((caches, missed, self.changelog.trim()));
         match replacement {
             None => Exchange::Done(garbage),
@@ -406,7 +419,7 @@ impl Hub {
     /// The informers that must run now, and how much of each object they must bring.
     pub fn wanted(&self) -> BTreeMap<InformerId, (InformerKey, Detail)> {
         let informers = self.snapshot.informers.iter().enumerate();
-        let used = informers.filter(|(_, cache)| cache.users() > 0);
+        let used = informers.filter(|(_, cache)| is_watched(cache));
         used.map(|(id, cache)| (id, (cache.informer_key().clone(), cache.schema().detail())))
             .collect()
     }
@@ -414,7 +427,7 @@ impl Hub {
     /// How many informers there are.
     pub fn watched(&self) -> usize {
         let informers = self.snapshot.informers.iter();
-        informers.filter(|cache| cache.users() > 0).count()
+        informers.filter(|cache| is_watched(cache)).count()
     }
 
     /// How many more informers a plugin with these granted reads would need, by kind. Kinds that
@@ -496,6 +509,7 @@ impl Hub {
             controller.start_when_synced(&self.snapshot, now);
             controller.open_gates(informer, &self.snapshot);
         }
+        self.settle_kinds(now);
         count
     }
 
@@ -519,6 +533,7 @@ impl Hub {
 
     /// The next key to run: a key of the plugin that has used the least of the workers' time.
     pub fn next(&mut self, now: Time, wall_clock_ms: u64) -> Next {
+        self.settle_kinds(now);
         loop {
             let threads = self.threads(now);
             for controller in self.controllers.values_mut() {
@@ -868,6 +883,11 @@ impl Hub {
             })
             .collect()
     }
+}
+
+/// Whether a list-watch is to bring a cache's objects. Those of the served kinds the host brings.
+fn is_watched(cache: &Cache) -> bool {
+    cache.users() > 0 && *cache.kind() != ServedKind::object_kind()
 }
 
 /// The API server's state of an object, as JSON; `None` if there is no such object.

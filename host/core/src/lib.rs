@@ -37,6 +37,7 @@ pub use model::outcome::{
 };
 pub use model::query::{Confirmation, ListFilter};
 pub use model::selector::{FieldSelector, LabelSelector, LabelSelectorError, Requirement};
+pub use model::served_kind::ServedKind;
 pub use model::subject_key::SubjectKey;
 pub use model::text::{cut, cut_line, escaped, hex, one_line};
 
@@ -47,14 +48,14 @@ pub use cache::{Cache, Delta, Listing, Subscribed, Subscription, Unreadable};
 // What a plugin may read and write.
 pub use access::grants::{Granted, Grants, KindName, ReadGrant, WriteGrant};
 pub use access::permission::Permissions;
-pub use access::scope::{AbsentKind, KindScope, Scope, ScopePart};
+pub use access::scope::{AbsentKind, KindScope, PatternKind, PatternScope, Scope, ScopePart};
 pub use access::wants::{Wants, reads_secret_values};
 
 // What a reconcile reads, and which keys a change wakes.
 pub use reads::ReadSets;
 pub use reads::error::ReadError;
 pub use reads::read::{Filter, Read};
-pub use reads::reader::Reader;
+pub use reads::reader::{KnownKind, Reader};
 
 // Which key runs next.
 pub use queue::backoff::Backoff;
@@ -89,4 +90,4 @@ pub use lifecycle::handles::{
     DEFAULTS_FILE, Digest, Handles, SettingsHandle, VersionHandle, lack_of_settings,
     settings_file_of,
 };
-pub use lifecycle::{Lifecycle, RECHECK_INTERVAL};
+pub use lifecycle::{Lifecycle, RECHECK_INTERVAL, lack_of_namespaces, unread_subject};

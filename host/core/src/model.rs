@@ -10,5 +10,6 @@ pub mod object;
 pub mod outcome;
 pub mod query;
 pub mod selector;
+pub mod served_kind;
 pub mod subject_key;
 pub mod text;

@@ -24,6 +24,10 @@
 //! Time is an argument: the time since the host started.
 
 pub mod backoff;
+mod entry;
+mod failures;
+mod held;
+mod report;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -31,6 +35,7 @@ use std::time::Duration;
 
 use crate::model::subject_key::SubjectKey;
 use crate::queue::backoff::Backoff;
+use entry::{Again, Entry, State};
 
 /// Time since the host started. It never goes back.
 pub type Time = Duration;
@@ -82,64 +87,6 @@ pub struct WorkQueue {
     held: usize,
     is_draining: bool,
     counts: Counts,
-}
-
-#[derive(Debug, Default)]
-struct Entry {
-    state: State,
-    failures: u32,
-    /// When the key last failed; `None` if that failure is no reason to wait any more.
-    failed_at: Option<Time>,
-    /// The key runs no earlier, whatever adds it.
-    not_before: Time,
-}
-
-impl Entry {
-    /// Until when adding the key does not make it run.
-    fn waits_until(&self) -> Time {
-        let is_broken = self.failures >= BREAK_AFTER;
-        let failed_at = self.failed_at.filter(|_| is_broken);
-        let broken_until = failed_at.map_or(Time::ZERO, |failed_at| failed_at + COOL_DOWN);
-        broken_until.max(self.not_before)
-    }
-
-    /// Whether there is nothing to remember of an idle key.
-    fn is_forgettable(&self, now: Time) -> bool {
-        self.failures == 0 && self.not_before <= now
-    }
-}
-
-#[derive(Debug, Default)]
-enum State {
-    /// Not queued. Kept only for its failures.
-    #[default]
-    Idle,
-    Pending {
-        place: QueuePosition,
-        since: Time,
-    },
-    Delayed {
-        due: (Time, u64),
-        priority: Priority,
-    },
-    /// Counts as pending, but is not handed out before it is released or due.
-    Held {
-        due: (Time, u64),
-        priority: Priority,
-        since: Time,
-    },
-    Running {
-        again: Option<Again>,
-    },
-}
-
-/// What happens to a running key when it is done.
-#[derive(Clone, Copy, Debug)]
-enum Again {
-    /// It was added while it ran, so it runs again at once.
-    Now(Priority),
-    /// It runs again at this time.
-    At(Time, Priority),
 }
 
 /// Counters since the queue was created.
@@ -324,42 +271,11 @@ impl WorkQueue {
         self.delayed.keys().next().map(|(due, _)| *due)
     }
 
-    /// Counts a failure of a running key and queues it again after its back-off, or after
-    /// `at_least` if that is longer. Returns the delay.
-    pub fn fail(
-        &mut self,
-        key: &SubjectKey,
-        at_least: Duration,
-        priority: Priority,
-        now: Time,
-    ) -> Duration {
-        let Some(failures) = self.count_failure(key, now) else {
-            return Duration::ZERO;
-        };
-        let delay = self.backoff.delay(failures).max(at_least);
-        self.counts.retries += 1;
-        self.add_after(key, delay, priority, now);
-        delay
-    }
-
-    /// Counts a failure of a running key that is not retried by itself.
-    pub fn fail_terminally(&mut self, key: &SubjectKey, now: Time) {
-        self.count_failure(key, now);
-    }
-
     /// From now on, this key runs no earlier than at this time, whatever adds it or has added it
     /// while it ran. To be called while the key runs: a queued key keeps the time that it has.
     pub fn set_not_before(&mut self, key: &SubjectKey, at: Time) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.not_before = at;
-        }
-    }
-
-    /// Resets a key's failures.
-    pub fn forget(&mut self, key: &SubjectKey) {
-        if let Some(entry) = self.entries.get_mut(key) {
-            let before = std::mem::take(&mut entry.failures);
-            self.recount(key, before, 0);
         }
     }
 
@@ -387,60 +303,6 @@ impl WorkQueue {
             }
             _ if is_forgettable => self.remove_entry(key),
             _ => {}
-        }
-    }
-
-    /// Takes back a key that was handed out but cannot run yet. It keeps the time at which it
-    /// became pending. It is handed out again when it is [released](Self::release), or at `until`,
-    /// even while draining.
-    pub fn hold(&mut self, taken: &Taken, until: Time, now: Time) {
-        let due = (until, self.ticket());
-        let Some(entry) = self.entries.get_mut(&taken.key) else {
-            return;
-        };
-        let State::Running { again } = entry.state else {
-            return;
-        };
-        let priority = match again {
-            Some(Again::Now(priority) | Again::At(_, priority)) => priority.max(taken.priority),
-            None => taken.priority,
-        };
-        entry.state = State::Held {
-            due,
-            priority,
-            since: now.saturating_sub(taken.waited),
-        };
-        self.stop(&taken.key);
-        self.held += 1;
-        self.delayed.insert(due, taken.key.clone());
-    }
-
-    /// Makes a held key pending again.
-    pub fn release(&mut self, key: &SubjectKey) {
-        let state = self.entries.get(key).map(|entry| &entry.state);
-        if let Some(&State::Held {
-            due,
-            priority,
-            since,
-        }) = state
-        {
-            self.delayed.remove(&due);
-            self.held -= 1;
-            self.push(key, priority, since);
-        }
-    }
-
-    /// Changes the time at which a held key becomes pending by itself.
-    pub fn hold_until(&mut self, key: &SubjectKey, until: Time) {
-        let new = (until, self.ticket());
-        if let Some(Entry {
-            state: State::Held { due, .. },
-            ..
-        }) = self.entries.get_mut(key)
-        {
-            self.delayed.remove(due);
-            *due = new;
-            self.delayed.insert(new, key.clone());
         }
     }
 
@@ -488,79 +350,12 @@ impl WorkQueue {
         }
     }
 
-    /// Whether the queue only finishes what it has.
-    pub fn is_draining(&self) -> bool {
-        self.is_draining
-    }
-
-    /// Whether no key is pending, held or running. client-go's `ShutDownWithDrain` only waits for
-    /// running keys.
-    pub fn is_empty(&self) -> bool {
-        self.pending.is_empty() && self.running.is_empty() && self.held == 0
-    }
-
-    /// How many keys are pending. As in client-go's `Len`, delayed and running keys are not
-    /// counted.
-    pub fn pending(&self) -> usize {
-        self.pending.len()
-    }
-
-    /// Whether a key is pending.
-    pub fn is_pending(&self, key: &SubjectKey) -> bool {
-        let state = self.entries.get(key).map(|entry| &entry.state);
-        matches!(state, Some(State::Pending { .. }))
-    }
-
-    /// How many keys run.
-    pub fn running(&self) -> usize {
-        self.running.len()
-    }
-
-    /// How long each running key has been running.
-    pub fn running_for(&self, now: Time) -> impl Iterator<Item = Duration> {
-        let running = self.running.iter();
-        running.map(move |(_, since)| now.saturating_sub(*since))
-    }
-
-    /// How many keys are pending with each priority.
-    pub fn depth(&self) -> &BTreeMap<Priority, usize> {
-        &self.depth
-    }
-
-    /// The broken keys in order, with their failures and the time of their next try, if there is
-    /// one.
-    pub fn broken(&self) -> impl ExactSizeIterator<Item = (&SubjectKey, u32, Option<Time>)> {
-        self.broken.iter().map(|key| {
-            let entry = self.entries.get(key);
-            let due = match entry.map(|entry| &entry.state) {
-                Some(&State::Delayed { due: (due, _), .. }) => Some(due),
-                _ => None,
-            };
-            (key, entry.map_or(0, |entry| entry.failures), due)
-        })
-    }
-
-    /// What made keys fail may be repaired now: broken keys run as soon as they are added.
-    pub fn end_cool_downs(&mut self) {
-        for entry in self.entries.values_mut() {
-            entry.failed_at = None;
-        }
-    }
-
     /// Every key may run as soon as it is added, whatever time was set for it. Keys that were added
     /// before still wait. Linear in the number of remembered keys.
     pub fn end_not_before(&mut self) {
         for entry in self.entries.values_mut() {
             entry.not_before = Time::ZERO;
         }
-    }
-
-    /// The keys whose last reconcile failed. Linear in the number of remembered keys.
-    pub fn failed(&self) -> impl Iterator<Item = &SubjectKey> {
-        let failed = self.entries.iter();
-        failed
-            .filter(|(_, entry)| entry.failures > 0)
-            .map(|(key, _)| key)
     }
 
     /// Forgets a key if it is neither queued nor running. Returns whether it was forgotten.
@@ -571,37 +366,6 @@ impl WorkQueue {
             self.remove_entry(key);
         }
         is_idle
-    }
-
-    /// Whether a key's last reconcile failed.
-    pub fn is_failing(&self, key: &SubjectKey) -> bool {
-        let entry = self.entries.get(key);
-        entry.is_some_and(|entry| entry.failures > 0)
-    }
-
-    /// Whether a key is broken.
-    pub fn is_broken(&self, key: &SubjectKey) -> bool {
-        self.broken.contains(key)
-    }
-
-    /// How many keys are held.
-    pub fn held(&self) -> usize {
-        self.held
-    }
-
-    /// How many keys wait for their time, including held ones.
-    pub fn delayed(&self) -> usize {
-        self.delayed.len()
-    }
-
-    /// How many keys' last reconcile failed.
-    pub fn failing(&self) -> usize {
-        self.failing
-    }
-
-    /// Counters for metrics.
-    pub fn counts(&self) -> Counts {
-        self.counts
     }
 
     fn wake(&mut self, now: Time) {
@@ -678,28 +442,6 @@ impl WorkQueue {
         let due = (at, self.ticket());
         self.delayed.insert(due, key.clone());
         self.entries.entry(key.clone()).or_default().state = State::Delayed { due, priority };
-    }
-
-    /// Counts a failure. Returns the failures in a row; `None` if the key is unknown.
-    fn count_failure(&mut self, key: &SubjectKey, now: Time) -> Option<u32> {
-        let entry = self.entries.get_mut(key)?;
-        let before = entry.failures;
-        let failures = before.saturating_add(1);
-        entry.failures = failures;
-        entry.failed_at = Some(now);
-        self.recount(key, before, failures);
-        Some(failures)
-    }
-
-    /// Updates the counters for a key whose number of failures changes from `before` to `now`.
-    fn recount(&mut self, key: &SubjectKey, before: u32, now: u32) {
-        self.failing += usize::from(now > 0);
-        self.failing -= usize::from(before > 0);
-        match (before >= BREAK_AFTER, now >= BREAK_AFTER) {
-            (false, true) => drop(self.broken.insert(key.clone())),
-            (true, false) => drop(self.broken.remove(key)),
-            _ => {}
-        }
     }
 
     fn drop_entry(&mut self, key: &SubjectKey) {

@@ -52,6 +52,8 @@ pub struct ReadSets {
     unanchored: HashMap<InformerId, Few<Arc<Read>>>,
     /// The number of reads of each index. The values of other indexes need not be looked up.
     indexed: HashMap<(InformerId, IndexId), usize>,
+    /// The number of different reads of each informer.
+    of_informer: HashMap<InformerId, usize>,
     held: Held,
 }
 
@@ -207,6 +209,11 @@ impl ReadSets {
     pub fn of(&self, key: &SubjectKey) -> impl Iterator<Item = &Read> {
         let reads = self.reads_of.get(key).into_iter().flatten();
         reads.map(|read| &**read)
+    }
+
+    /// True if a key has read something of this informer.
+    pub fn has(&self, informer: InformerId) -> bool {
+        self.of_informer.contains_key(&informer)
     }
 
     /// The number of recorded reads, each counted once per key.
@@ -375,6 +382,7 @@ impl ReadSets {
         };
         let is_new = insert_into(&mut self.readers, read.clone(), key);
         if is_new {
+            *self.of_informer.entry(read.informer()).or_default() += 1;
             self.place(&read);
         }
         read
@@ -383,6 +391,7 @@ impl ReadSets {
     fn unregister(&mut self, read: &Arc<Read>, key: &SubjectKey) {
         let is_gone = remove_from(&mut self.readers, read, key);
         if is_gone {
+            take_one(&mut self.of_informer, read.informer());
             self.displace(read);
         }
     }
@@ -410,13 +419,8 @@ impl ReadSets {
     fn displace(&mut self, read: &Arc<Read>) {
         match self.anchors(read) {
             Anchors::NotALabelRead => {
-                if let Read::List(informer, _, Filter::Index(index, _)) = **read
-                    && let Entry::Occupied(mut count) = self.indexed.entry((informer, index))
-                {
-                    *count.get_mut() -= 1;
-                    if *count.get() == 0 {
-                        count.remove();
-                    }
+                if let Read::List(informer, _, Filter::Index(index, _)) = **read {
+                    take_one(&mut self.indexed, (informer, index));
                 }
             }
             Anchors::None(informer) => {
@@ -442,6 +446,16 @@ impl ReadSets {
                 let anchor = |value: &String| self.anchor(*informer, namespace, name, value);
                 Anchors::Labels(values.iter().map(anchor).collect())
             }
+        }
+    }
+}
+
+/// Counts one less, and forgets a counter that has come to zero.
+fn take_one<K: Eq + Hash>(counters: &mut HashMap<K, usize>, of: K) {
+    if let Entry::Occupied(mut count) = counters.entry(of) {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
         }
     }
 }

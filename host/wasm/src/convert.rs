@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use pilothouse_core::{
     Action, ActionResult, Confirmation, Delete, DeleteAll, Effect, EffectVerb, Event, Failure,
-    FollowUp, Kind, KindError, LabelSelector, LabelSelectorError, ListFilter, NextRun, ObjectKey,
-    Outcome, PatchType, Propagation, Request, Stage, SubjectKey,
+    FollowUp, Kind, KindError, KnownKind, LabelSelector, LabelSelectorError, ListFilter, NextRun,
+    ObjectKey, Outcome, PatchType, Propagation, Request, Stage, SubjectKey,
 };
 
 use crate::bindings::{changes, plugin, snapshot, types};
@@ -120,6 +120,19 @@ fn question(question: snapshot::Question) -> Result<Confirmation, ContractError>
             filter: filter(query.filter)?,
         },
     })
+}
+
+/// A kind that the cluster serves.
+pub(crate) fn served_kind(known: KnownKind) -> snapshot::ServedKind {
+    let served = known.served;
+    snapshot::ServedKind {
+        kind: served.kind.to_string(),
+        resource: served.resource,
+        namespaced: served.is_namespaced,
+        verbs: served.verbs,
+        subresources: served.subresources,
+        unavailable: known.unavailable,
+    }
 }
 
 /// The filter that a guest asks with. The error ends the run: it is a mistake of the plugin's

@@ -67,7 +67,7 @@ impl<'a> Claimant<'a> {
     #[must_use]
     pub fn controller_reference(&self) -> OwnerReference {
         let reference = self.metadata.owner_reference(self.kind);
-        reference.controller().blocks_deletion()
+        reference.controller().block_owner_deletion()
     }
 
     /// What an object of its namespace is to it. `is_selected`: its selector selects the object,

@@ -45,7 +45,7 @@ mod tests {
         let owner = ObjectRef::new("apps/v1/ReplicaSet", "default", "web");
         let controller = OwnerReference::new(&owner, "u1")
             .controller()
-            .blocks_deletion();
+            .block_owner_deletion();
         let wanted = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {

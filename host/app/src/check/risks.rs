@@ -14,12 +14,68 @@ pub fn risks(manifest: &Manifest) -> Vec<String> {
     of_reads(manifest).into_iter().chain(writes).collect()
 }
 
-fn of_reads(manifest: &Manifest) -> Option<String> {
-    reads_secret_values(manifest)
-        .then(|| "reads v1/Secret: could see their values, if secret-values is set".to_owned())
+fn of_reads(manifest: &Manifest) -> Vec<String> {
+    let values = reads_secret_values(manifest)
+        .then(|| "reads v1/Secret: could see their values, if secret-values is set".to_owned());
+    let reads = manifest.reads.iter();
+    let patterns = reads.filter(|read| read.kind.is_pattern()).map(|read| {
+        let fields = read.fields.join(" ");
+        let secrets = match read.kind.includes(&secret()) {
+            true => ", Secrets included",
+            false => "",
+        };
+        format!(
+            "reads {}: could see names, namespaces and {fields} of every object of {}{secrets}, and makes the host watch each kind that it asks about",
+            read.kind,
+            extent(&read.kind)
+        )
+    });
+    values.into_iter().chain(patterns).collect()
+}
+
+fn secret() -> Kind {
+    Kind::new("", "v1", "Secret")
+}
+
+/// The kinds that a pattern includes.
+fn extent(pattern: &Kind) -> String {
+    match &*pattern.group {
+        "*" => "every kind, also of those that are defined later".to_owned(),
+        "" => "every kind of the core group".to_owned(),
+        group => format!("every kind of the group {group}"),
+    }
+}
+
+/// What could be done to objects of whatever kind.
+fn of_pattern(write: &WriteDeclaration) -> Vec<String> {
+    let could = [
+        (
+            Verb::Patch,
+            "change any object: what runs (Pods), who may do what (RBAC), what admission asks (webhooks)",
+        ),
+        (Verb::Delete, "delete any object"),
+        (
+            Verb::DeleteCollection,
+            "delete all objects of a kind in a namespace with one request",
+        ),
+    ];
+    let could = could
+        .into_iter()
+        .filter(|(verb, _)| write.verbs.contains(verb));
+    let could = could.map(|(_, could)| {
+        format!(
+            "writes {}: could {could}, of {}",
+            write.kind,
+            extent(&write.kind)
+        )
+    });
+    could.collect()
 }
 
 fn of_write(write: &WriteDeclaration) -> Vec<String> {
+    if write.kind.is_pattern() {
+        return of_pattern(write);
+    }
     let WriteDeclaration {
         kind, subresource, ..
     } = write;

@@ -5,23 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pilothouse_core::{KindName, Manifest, Verb, reads_secret_values};
 
-/// The lines of a `NAME.toml`. The names of kinds, subresources and namespaces in a valid manifest
-/// need no escaping.
+/// The lines of a `NAME.toml`. There is no table among them that would swallow what follows, so
+/// they can stand above whatever else is in the file. The names of kinds, subresources and
+/// namespaces in a valid manifest need no escaping.
 pub fn table(manifest: &Manifest, digest: &str) -> Vec<String> {
     let mut lines = vec![format!("sha256 = \"{digest}\"")];
     if reads_secret_values(manifest) {
-        lines.push("# secret-values = true    # it asks for the values of Secrets".to_owned());
+        lines.push("secret-values = true    # it asks for the values of Secrets".to_owned());
     }
-    lines.push("[grants]".to_owned());
-    lines.extend(list("reads", reads(manifest)));
-    lines.extend(list("writes", writes(manifest)));
-    lines.push("# events = true    # no manifest says whether its plugin writes Events".to_owned());
+    lines.extend(list("grants.reads", reads(manifest)));
+    lines.extend(list("grants.writes", writes(manifest)));
+    let events = "# grants.events = true    # no manifest says whether its plugin writes Events";
+    lines.push(events.to_owned());
     lines
 }
 
 fn list(key: &str, elements: Vec<String>) -> Vec<String> {
     if elements.is_empty() {
-        return Vec::new();
+        return vec![format!("{key} = []")];
     }
     let elements = elements.into_iter().map(|element| format!("  {element},"));
     let first = std::iter::once(format!("{key} = ["));
@@ -126,17 +127,16 @@ mod tests {
         let text = table(&manifest, &digest).join("\n");
         let wanted = format!(
             "sha256 = \"{digest}\"
-# secret-values = true    # it asks for the values of Secrets
-[grants]
-reads = [
+secret-values = true    # it asks for the values of Secrets
+grants.reads = [
   \"Pod\",
   {{ kind = \"Secret\", namespaces = [\"shop\", \"web\"] }},
 ]
-writes = [
+grants.writes = [
   {{ kind = \"apps/Deployment\", verbs = [\"apply\", \"delete\"] }},
   {{ kind = \"apps/Deployment\", subresource = \"status\", verbs = [\"patch\"] }},
 ]
-# events = true    # no manifest says whether its plugin writes Events"
+# grants.events = true    # no manifest says whether its plugin writes Events"
         );
         assert_eq!(text, wanted);
         let settings = parse(&text).unwrap();
@@ -158,6 +158,24 @@ writes = [
             verbs,
             [&manifest.writes[0].verbs, &manifest.writes[1].verbs]
         );
+    }
+
+    #[test]
+    fn the_lines_can_stand_above_keys_and_tables() {
+        let text = table(&manifest(), &"a".repeat(64)).join("\n");
+        let below = "weight = 2\n\n[limits]\nmemory = \"1Mi\"\n\n[config]\nsize = 3";
+        let settings = parse(&format!("{text}\n{below}")).unwrap();
+        assert_eq!(settings.weight, Some(2), "it is no key of the grants");
+        assert_eq!(
+            (settings.limits.memory, settings.config.len()),
+            (Some(1 << 20), 1)
+        );
+        let events = text.replace("# grants.events", "grants.events");
+        let granted = parse(&events).unwrap().grants.map(Granted::from);
+        assert!(matches!(
+            granted,
+            Some(Granted::Listed { events: true, .. })
+        ));
     }
 
     #[test]

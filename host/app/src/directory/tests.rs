@@ -54,6 +54,29 @@ fn no_two_plugins_have_the_same_settings() {
 }
 
 #[test]
+fn settings_that_are_for_no_plugin_are_listed_and_the_files_of_other_tools_are_not() {
+    let (temporary, directory) = directory();
+    let write = |name: &str, text: &str| std::fs::write(temporary.path().join(name), text).unwrap();
+    write("my_site.wasm", "");
+    write("my-site.toml", "pausd = true");
+    write("gone.toml", "paused = true");
+    write("other.wasm", "");
+    write("other.toml", "");
+    write("Cargo.toml", "[package]\nname = \"my-site\"");
+    write("pilothouse.toml", "");
+    let files = |listing: DirectoryListing| -> Vec<String> {
+        let strays = listing.strays.into_iter();
+        strays.map(|stray| stray.file).collect()
+    };
+    let all = files(directory.list().unwrap());
+    assert_eq!(all, ["gone.toml", "my-site.toml"]);
+    for (only, told) in [("my_site.wasm", &["my-site.toml"][..]), ("other.wasm", &[])] {
+        let directory = Directory::open(&temporary.path().join(only)).unwrap();
+        assert_eq!(files(directory.list().unwrap()), told, "{only}");
+    }
+}
+
+#[test]
 fn a_replaced_file_is_another_one_and_an_untouched_one_is_not() {
     let (temporary, directory) = directory();
     let path = temporary.path().join("a.wasm");

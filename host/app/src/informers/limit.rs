@@ -27,6 +27,11 @@ impl WatchLimit {
         Self(said.unwrap_or_else(usual))
     }
 
+    /// How many more list-watches there may be.
+    pub fn room(self, hub: &Hub) -> usize {
+        self.0.saturating_sub(hub.watched())
+    }
+
     /// Why a plugin with these grants must wait until there are fewer list-watches, if it must.
     pub fn refusal(self, hub: &Hub, granted: &Manifest) -> Option<String> {
         let Self(limit) = self;

@@ -34,7 +34,6 @@ fn a_project_in_rust_has_its_name_and_the_sdk() {
     }
     for path in [
         "LICENSE",
-        "docs/plugins.md",
         "host/core/src/lib.rs",
         "plugins/sdk/rust/src/bindings.rs",
         "plugins/sdk/rust-derive/src/lib.rs",
@@ -56,7 +55,6 @@ fn a_project_in_python_has_its_name_and_the_sdk() {
         assert!(!read(path).contains("@name@"), "{path}");
     }
     for (path, from) in [
-        ("docs/plugins-python.md", "docs/plugins-python.md"),
         ("pilothouse/LICENSE", "LICENSE"),
         (
             "pilothouse/testing/cluster.py",
@@ -69,6 +67,26 @@ fn a_project_in_python_has_its_name_and_the_sdk() {
     let tool = read("requirements.txt");
     let script = own("examples/build-python.sh");
     assert!(script.contains(&format!("\nTOOL={tool}")), "{tool}");
+}
+
+#[test]
+fn links_of_documents_lead_to_what_is_in_the_project_and_others_are_text() {
+    let flat = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let parent = project("a", Language::Rust);
+    let guide = flat(text(&parent, "a", "vendor/pilothouse/docs/plugins.md"));
+    let original = flat(own("docs/plugins.md"));
+    let (here, gone) = ("[wit/world.wit](../wit/world.wit)", "](plugins-python.md)");
+    assert!(original.contains(here) && original.contains(gone));
+    assert!(guide.contains(here) && !guide.contains(gone));
+    assert!(guide.contains("The same controller in Python has a guide of its own."));
+    assert!(guide.contains("[k8s-openapi](https://docs.rs/k8s-openapi)"));
+
+    let parent = project("a", Language::Python);
+    let guide = text(&parent, "a", "docs/plugins-python.md");
+    assert!(
+        guide.contains("README](../pilothouse/README.md)"),
+        "it is elsewhere"
+    );
 }
 
 #[test]

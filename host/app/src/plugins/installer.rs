@@ -153,7 +153,7 @@ impl Installer {
         for kind in manifest
             .kinds()
             .into_iter()
-            .filter(|kind| !absent.contains(*kind))
+            .filter(|kind| !absent.contains(*kind) && !kind.is_pattern())
         {
             let resource = self.parts.cluster.discovery().resolve(kind).await;
             if resource.is_ok_and(|resource| !resource.is_namespaced) {
@@ -205,7 +205,13 @@ impl Installer {
         // No key was handed out during this time.
         let took_us = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
         let name = &instance.manifest().name;
-        info!(plugin = name, took_us, "plugin version replaced");
+        let old = self.installed.get(&plugin);
+        let digest = |instance: &WasmPlugin| instance.report().digest;
+        if old.is_some_and(|old| digest(old) == digest(&instance)) {
+            info!(plugin = name, took_us, "plugin settings replaced");
+        } else {
+            info!(plugin = name, took_us, "plugin version replaced");
+        }
         self.installed.insert(plugin, instance);
         Ok(self.installed(plugin, was_fit))
     }

@@ -112,7 +112,7 @@ fn tell_installed(notice: Notice) {
             warn!(
                 plugin,
                 not_granted,
-                "the plugin asks for more than it is granted; pilothouse check prints the [grants] table for {settings} that grants it"
+                "the plugin asks for more than it is granted; pilothouse check prints the lines of {settings} that grant it"
             );
         }
         Notice::UncheckedConfig { plugin, file } => warn!(

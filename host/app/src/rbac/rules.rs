@@ -67,8 +67,21 @@ impl Named {
         }
     }
 
+    /// What RBAC writes for a pattern: every resource of a group, or of all groups.
+    fn pattern(pattern: &Kind) -> Self {
+        Self {
+            group: pattern.group.to_string(),
+            plural: "*".to_owned(),
+            is_namespaced: true,
+            is_guessed: false,
+        }
+    }
+
     /// Guesses the plural as in English, like apimachinery's `UnsafeGuessKindToResource`.
     pub fn guess((kind, subresource): &Target) -> Self {
+        if kind.is_pattern() {
+            return Self::pattern(kind);
+        }
         let is_body = |(group, body, part, _): &&(&str, &str, &str, &str)| {
             *kind.group == **group && *kind.kind == **body && subresource.as_deref() == Some(*part)
         };
@@ -395,6 +408,53 @@ mod tests {
         }
         let itself = guess("", "Binding", None);
         assert_eq!(itself, (String::new(), "bindings".to_owned()));
+    }
+
+    #[test]
+    fn a_pattern_is_every_resource_of_its_groups_if_it_is_granted() {
+        let pattern: Kind = "apps/*".parse().unwrap();
+        let mut manifest = keeper(false);
+        let metadata = vec![".metadata.labels".to_owned()];
+        let read = ReadDeclaration::new(pattern.clone(), metadata);
+        manifest.reads.push(read);
+        manifest.writes = vec![WriteDeclaration {
+            kind: pattern.clone(),
+            subresource: None,
+            verbs: vec![Verb::Delete],
+            children: false,
+        }];
+        let all = RuleTarget {
+            group: "apps".into(),
+            resource: "*".into(),
+            names: BTreeSet::new(),
+        };
+        let verbs = |what: Granted| {
+            let grants = Grants {
+                what,
+                ..Grants::default()
+            };
+            let Rules(rules) = Rules::of(&manifest, &grants, &guesses(&manifest));
+            rules.get("").and_then(|verbs| verbs.get(&all)).cloned()
+        };
+        assert_eq!(verbs(Granted::AsRequested), None);
+        let name = pilothouse_core::KindName::of(&pattern);
+        let listed = Granted::Listed {
+            reads: vec![pilothouse_core::ReadGrant {
+                kind: name.clone(),
+                namespaces: BTreeSet::new(),
+            }],
+            writes: vec![pilothouse_core::WriteGrant {
+                kind: name,
+                subresource: None,
+                verbs: BTreeSet::new(),
+                namespaces: BTreeSet::new(),
+                names: BTreeSet::new(),
+                force: false,
+            }],
+            events: false,
+        };
+        let wanted = ["delete", "get", "list", "watch"].map(str::to_owned);
+        assert_eq!(verbs(listed), Some(wanted.into()));
     }
 
     #[test]

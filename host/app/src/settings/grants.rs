@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use pilothouse_core::{Granted, KindName, ReadGrant, Verb, WriteGrant};
+use pilothouse_core::{Granted, Kind, KindName, ReadGrant, Verb, WriteGrant};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -75,7 +75,8 @@ enum VerbText {
     DeleteCollection,
 }
 
-/// `Pod`, `apps/Deployment`. A version in it, as in `apps/v1/Deployment`, is ignored.
+/// `Pod`, `apps/Deployment`. A version in it, as in `apps/v1/Deployment`, is ignored. Or a pattern:
+/// `*`, `apps/*`, `v1/*`.
 #[derive(Clone, Debug, PartialEq)]
 struct KindText(KindName);
 
@@ -84,13 +85,16 @@ impl<'de> Deserialize<'de> for KindText {
         let text = String::deserialize(from)?;
         kind_name(&text).map(Self).ok_or_else(|| {
             D::Error::custom(format!(
-                "{text:?} is not a kind; write Pod, apps/Deployment or apps/v1/Deployment"
+                "{text:?} is not a kind; write Pod, apps/Deployment or apps/v1/Deployment, or a pattern: *, apps/* or v1/*"
             ))
         })
     }
 }
 
 fn kind_name(text: &str) -> Option<KindName> {
+    if let Some(pattern) = text.parse().ok().filter(Kind::is_pattern) {
+        return Some(KindName::of(&pattern));
+    }
     let parts: Vec<&str> = text.split('/').collect();
     let (group, kind) = match parts.as_slice() {
         [kind] => ("", kind),

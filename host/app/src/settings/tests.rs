@@ -79,6 +79,27 @@ fn without_settings_a_plugin_is_granted_what_the_host_grants_by_default() {
 }
 
 #[test]
+fn a_pattern_is_granted_as_a_manifest_writes_it() {
+    let granted = |text: &str| {
+        let settings = hub_settings(&format!("[grants]\nreads = [{text:?}]"));
+        match settings.grants.what {
+            Granted::Listed { reads, .. } => reads[0].kind.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    for text in ["*", "apps/*", "v1/*", "Pod", "apps/Deployment"] {
+        assert_eq!(granted(text), text);
+    }
+    let error = parse("[grants]\nreads = [\"apps/v1/*\"]").unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("or a pattern: *, apps/* or v1/*"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_plugins_own_settings_go_before_those_for_all() {
     let all = parse("weight = 2\npaused = true\n[config]\na = 1\nb = 2").unwrap();
     let own = parse("paused = false\n[config]\nb = 3").unwrap();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use pilothouse_core::Kind;
+use pilothouse_core::{Kind, ServedKind};
 
 use super::error::DiscoveryError;
 
@@ -41,6 +41,22 @@ impl Resource {
             .all(|verb| self.verbs.iter().any(|have| have == verb))
     }
 
+    /// The kind as plugins are told of it.
+    pub(super) fn served(&self) -> ServedKind {
+        let sorted = |mut names: Vec<String>| {
+            names.sort_unstable();
+            names
+        };
+        let subresources = self.subresources.iter().map(|part| part.name.clone());
+        ServedKind {
+            kind: self.kind.clone(),
+            resource: self.plural.clone(),
+            is_namespaced: self.is_namespaced,
+            verbs: sorted(self.verbs.clone()),
+            subresources: sorted(subresources.collect()),
+        }
+    }
+
     /// True if the kind has a subresource of this name.
     pub fn has_subresource(&self, name: &str) -> bool {
         self.subresources.iter().any(|part| part.name == name)
@@ -58,6 +74,9 @@ impl Resource {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Catalog {
     resources: HashMap<Kind, Arc<Resource>>,
+    /// The version of each kind that the server prefers, by group and kind. The server names the
+    /// versions of a group in the order of its preference.
+    preferred: HashMap<(Arc<str>, Arc<str>), Kind>,
     /// Group versions (or `/api`, `/apis`) that could not be read, each with the cause.
     failures: Vec<(String, String)>,
     /// Kinds that have been removed because their paths no longer exist. The server has not said
@@ -70,6 +89,9 @@ impl Catalog {
         for resource in resources {
             // Several paths may return the same kind (`v1 Binding`, `NodeMetrics`). The one that
             // can be watched is the kind's own.
+            let name = (resource.kind.group.clone(), resource.kind.kind.clone());
+            let preferred = self.preferred.entry(name);
+            preferred.or_insert_with(|| resource.kind.clone());
             let known = self.resources.get(&resource.kind);
             if known.is_none_or(|known| !known.is_watchable() && resource.is_watchable()) {
                 self.resources
@@ -98,6 +120,12 @@ impl Catalog {
 
     pub(super) fn get(&self, kind: &Kind) -> Option<Arc<Resource>> {
         self.resources.get(kind).cloned()
+    }
+
+    /// Every kind, in the version that the server prefers.
+    pub(super) fn preferred(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        let preferred = self.preferred.values();
+        preferred.filter_map(|kind| self.resources.get(kind))
     }
 
     /// The resource to which `subresource` belongs: the kind's own, or the one whose subresource
@@ -143,6 +171,10 @@ impl Catalog {
         for (kind, resource) in &before.resources {
             if self.failure(kind).is_some() && !self.resources.contains_key(kind) {
                 self.resources.insert(kind.clone(), resource.clone());
+                let name = (kind.group.clone(), kind.kind.clone());
+                if before.preferred.get(&name) == Some(kind) {
+                    self.preferred.entry(name).or_insert_with(|| kind.clone());
+                }
             }
         }
     }

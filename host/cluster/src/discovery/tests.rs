@@ -104,6 +104,27 @@ async fn two_documents_tell_every_kind() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn every_kind_is_told_once_in_the_version_that_the_server_prefers() {
+    let scenario = Scenario::new([core(), groups()]);
+    let discovery = Discovery::new(scenario.client());
+    let kinds = discovery.kinds().await.unwrap();
+    let names: Vec<String> = kinds.iter().map(|served| served.kind.to_string()).collect();
+    let wanted = [
+        "v1/Binding",
+        "v1/Node",
+        "v1/Pod",
+        "apps/v1/Deployment",
+        "apps/v1/StatefulSet",
+        "example.com/v2/Foo",
+    ];
+    assert_eq!(names, wanted);
+    let pods = &kinds[2];
+    assert!(pods.is_namespaced && pods.is_watchable() && pods.resource == "pods");
+    assert_eq!(pods.subresources, ["binding", "eviction", "status"]);
+    assert!(!kinds[0].is_watchable() && !kinds[1].is_namespaced);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_without_aggregated_discovery_is_asked_per_version() {
     let scenario = Scenario::new([
         answer(&json!({"kind": "APIVersions", "versions": ["v1"]})),

@@ -41,13 +41,20 @@ impl AccessReviewer {
         kind: &Kind,
         namespace: &str,
     ) -> Result<bool, ReviewError> {
-        let resource = self.discovery.resolve(kind).await?;
+        // RBAC writes patterns as this does: `*` for every group, and `*` for every resource.
+        let (version, plural) = match kind.is_pattern() {
+            true => ("*".to_owned(), "*".to_owned()),
+            false => {
+                let resource = self.discovery.resolve(kind).await?;
+                (kind.version.to_string(), resource.plural.clone())
+            }
+        };
         for verb in ["list", "watch"] {
             let attributes = ResourceAttributes {
                 verb: Some(verb.to_owned()),
                 group: Some(kind.group.to_string()),
-                version: Some(kind.version.to_string()),
-                resource: Some(resource.plural.clone()),
+                version: Some(version.clone()),
+                resource: Some(plural.clone()),
                 namespace: Some(namespace.to_owned()),
                 ..ResourceAttributes::default()
             };

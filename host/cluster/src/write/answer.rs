@@ -51,6 +51,15 @@ impl Answer {
     }
 }
 
+/// What can be done about fields that other managers own.
+const FORCE: &str = "with force an apply takes them over";
+
+/// True if other managers own fields of an apply. The server names both in its message.
+fn is_owned_by_others(status: &Status) -> bool {
+    let mut causes = status.causes.iter();
+    status.code == 409 && causes.any(|(reason, _)| reason == "FieldManagerConflict")
+}
+
 /// Classifies an answer as `wit/changes.wit` describes.
 pub(crate) fn result(is_delete: bool, answer: Result<Vec<u8>, RequestError>) -> ActionResult {
     let error = match answer {
@@ -79,6 +88,9 @@ pub(crate) fn result(is_delete: bool, answer: Result<Vec<u8>, RequestError>) -> 
         // For a deletion, an object that is already gone is a success.
         (404, _) if is_delete && !is_no_such_path(&error) => ActionResult::Done(None),
         (409, "AlreadyExists") => ActionResult::AlreadyExists(text),
+        (409, _) if is_owned_by_others(status) => {
+            ActionResult::Conflict(format!("{text}; {FORCE}"))
+        }
         (409, _) => ActionResult::Conflict(text),
         (404, _) => ActionResult::NotFound(text),
         (403, _) => ActionResult::Forbidden(text),
@@ -103,7 +115,10 @@ pub(super) fn status(answer: &Result<Vec<u8>, RequestError>) -> Option<String> {
                 && reason.len() <= 64
                 && reason.bytes().all(|byte| byte.is_ascii_alphabetic());
             let reason = if is_word { reason } else { "without a reason" };
-            Some(format!("HTTP {code} {reason}"))
+            Some(match is_owned_by_others(status) {
+                true => format!("HTTP {code} {reason}: others own fields of the apply; {FORCE}"),
+                false => format!("HTTP {code} {reason}"),
+            })
         }
         // These texts are the host's own.
         Err(RequestError::Transport(_) | RequestError::Deadline(_) | RequestError::TooLarge(_)) => {

@@ -6,25 +6,15 @@ use pilothouse_core::{ActionResult, Author, ObjectKey, Write, WriteAnswer};
 use serde::Deserialize;
 
 use super::error::WriteError;
+use super::page::{ListMetadata, PAGE};
 use super::{ObjectWriter, answer, identity, request};
 use crate::discovery::path;
-
-/// How many objects one request deletes.
-const PAGE: u32 = 500;
 
 /// The answer to one request: the objects that it has deleted, as they were before.
 #[derive(Deserialize)]
 struct Page {
     metadata: ListMetadata,
     items: Vec<Item>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ListMetadata {
-    /// Where the next page begins. Empty: this was the last one.
-    #[serde(rename = "continue")]
-    next: String,
 }
 
 #[derive(Deserialize)]

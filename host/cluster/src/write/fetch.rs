@@ -11,15 +11,13 @@ use serde::Deserialize;
 use serde::de::Error;
 use serde_json::value::RawValue;
 
+use super::page::{ListMetadata, PAGE};
 use super::request::MAX_ANSWER;
 use crate::client::{CanRepeat, Client, METADATA_LIST, RequestError, Terms};
 use crate::discovery::{Discovery, Resource, path};
 
 /// Deadline of one request. Short: a key waits for the answer, and the read is repeated.
 const DEADLINE: Duration = Duration::from_secs(5);
-
-/// How many objects one request lists.
-const PAGE: u32 = 500;
 
 const JSON: &str = "application/json";
 
@@ -29,14 +27,6 @@ struct List {
     #[serde(default)]
     metadata: ListMetadata,
     items: Vec<Box<RawValue>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ListMetadata {
-    /// Where the next page begins. Empty: this is the last one.
-    #[serde(rename = "continue")]
-    next: String,
 }
 
 #[derive(Deserialize)]

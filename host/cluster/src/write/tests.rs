@@ -367,6 +367,25 @@ async fn deleting_what_is_gone_succeeds_and_what_has_changed_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_conflict_with_other_managers_names_them_their_fields_and_force() {
+    let body = r#"{"kind":"Status","code":409,"reason":"Conflict",
+        "message":"Apply failed with 2 conflicts: conflicts with \"x\":\n- .data.a\n- .data.b",
+        "details":{"causes":[{"reason":"FieldManagerConflict","message":"conflict with \"x\"","field":".data.a"}]}}"#;
+    let scenario = Scenario::new(discovery().into_iter().chain([text(409, body)]));
+    let cluster = ApiCluster::new(scenario.client(), "host-1");
+    let answer = cluster.write(&Author::named("p"), &pod(apply())).await;
+    let said = "Apply failed with 2 conflicts: conflicts with \"x\": - .data.a - .data.b; with force an apply takes them over";
+    assert_eq!(answer.result, ActionResult::Conflict(said.to_owned()));
+    assert_eq!(
+        answer.status.as_deref(),
+        Some(
+            "HTTP 409 Conflict: others own fields of the apply; with force an apply takes them over"
+        ),
+        "the same without the server's words"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_has_no_path_is_invalid_and_not_sent() {
     let with_key = |kind, namespace, name| Write {
         key: ObjectKey::new(namespace, name),

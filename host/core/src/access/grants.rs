@@ -35,7 +35,7 @@ pub enum Granted {
     /// Nothing but those reads.
     #[default]
     OwnKind,
-    /// All that the manifest asks for, but for verbs that are
+    /// All that the manifest asks for, but for patterns, and for verbs that are
     /// [granted by name only](Verb::is_granted_by_name_only).
     AsRequested,
     /// What is listed here.
@@ -52,16 +52,18 @@ pub enum Granted {
 /// Permission to read a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadGrant {
-    /// The kind, in every version.
+    /// The kind, in every version; or a pattern, which grants that pattern, or a narrower one, and
+    /// no kind that the manifest names itself.
     pub kind: KindName,
-    /// Restricts the grant to these namespaces. Empty means all.
+    /// Restricts the grant to these namespaces. Empty means all. A pattern is granted for all of
+    /// them or not at all.
     pub namespaces: BTreeSet<String>,
 }
 
 /// Permission to write a kind, or one of its subresources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteGrant {
-    /// The kind, in every version.
+    /// The kind, in every version; or a pattern, as for reads.
     pub kind: KindName,
     /// The subresource. `None` for the object itself.
     pub subresource: Option<String>,
@@ -111,13 +113,23 @@ impl KindName {
     }
 
     fn is_of(&self, kind: &Kind) -> bool {
-        *self.group == *kind.group && *self.kind == *kind.kind
+        let is_wider = kind.is_pattern() && self.kind().includes(kind);
+        is_wider || (*self.group == *kind.group && *self.kind == *kind.kind)
+    }
+
+    /// The kind, in a version that says nothing.
+    fn kind(&self) -> Kind {
+        Kind::new(&self.group, "*", &self.kind)
     }
 }
 
-/// The form in settings: `apps/Deployment` or `Pod`.
+/// The form in settings: `apps/Deployment` or `Pod`, and of a pattern `*`, `apps/*` or `v1/*`.
 impl fmt::Display for KindName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.kind();
+        if kind.is_pattern() {
+            return kind.fmt(f);
+        }
         if !self.group.is_empty() {
             write!(f, "{}/", self.group)?;
         }
@@ -280,10 +292,11 @@ impl Grants {
         self.cluster_scoped.contains(kind) || has(&self.namespaces, namespace)
     }
 
-    /// True if a grant of all that is requested includes this kind. A grant for listed namespaces
-    /// does not include kinds without namespaces.
+    /// True if a grant of all that is requested includes this kind. It includes no pattern, because
+    /// that is everything of the cluster; and one for listed namespaces does not include kinds
+    /// without namespaces.
     fn is_included(&self, kind: &Kind) -> bool {
-        self.namespaces.is_empty() || !self.cluster_scoped.contains(kind)
+        !kind.is_pattern() && (self.namespaces.is_empty() || !self.cluster_scoped.contains(kind))
     }
 
     fn read(&self, manifest: &Manifest, read: &ReadDeclaration) -> Option<ReadDeclaration> {
@@ -324,6 +337,10 @@ impl Grants {
         let mut read = read.clone();
         if self.cluster_scoped.contains(&read.kind) {
             return Some(read);
+        }
+        if read.kind.is_pattern() {
+            let is_everywhere = granted.is_empty() && self.namespaces.is_empty();
+            return is_everywhere.then_some(read);
         }
         for allowed in [&granted, &self.namespaces] {
             if !narrow(&mut read.namespaces, allowed) {

@@ -138,11 +138,11 @@ impl Permissions {
         subresource: Option<&str>,
     ) -> Result<(), Denied> {
         let target = (kind.clone(), subresource.map(str::to_owned));
-        let asked = self.verbs.get(&target);
-        let is_asked = asked.is_some_and(|verbs| verbs.contains(&verb));
-        if is_asked && self.grants.allows_write(verb, kind, subresource, key) {
+        let asked = self.asked_as(verb, &target);
+        if asked.is_some_and(|asked| self.grants.allows_write(verb, asked, subresource, key)) {
             return Ok(());
         }
+        let is_asked = asked.is_some();
         let (kind, subresource) = target;
         if is_asked {
             return Err(not_granted(
@@ -157,6 +157,23 @@ impl Permissions {
             kind,
             subresource,
         })
+    }
+
+    /// The kind or the pattern by which the manifest asks for a write. Only a kind can be written.
+    fn asked_as(&self, verb: Verb, target: &(Kind, Option<String>)) -> Option<&Kind> {
+        let (kind, subresource) = target;
+        if kind.is_pattern() {
+            return None;
+        }
+        let has_verb =
+            |(_, verbs): &(&(Kind, Option<String>), &BTreeSet<Verb>)| verbs.contains(&verb);
+        let exact = self.verbs.get_key_value(target).filter(has_verb);
+        let mut of_patterns = self
+            .verbs
+            .iter()
+            .filter(|((pattern, part), _)| pattern.includes(kind) && part == subresource);
+        let found = exact.or_else(|| of_patterns.find(has_verb));
+        found.map(|((asked, _), _)| asked)
     }
 
     /// True if an apply that the plugin may make may also take over fields that another manager

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::cache::Subscribed;
 use crate::cache::snapshot::InformerId;
+use crate::cache::{Subscribed, Subscription};
 use crate::model::key::Kind;
 
 /// What one plugin may read, in terms of the host's ids. This is the permission check for reads: a
@@ -18,6 +18,38 @@ pub struct Scope {
     /// Optional kinds that are granted and that the cluster does not serve. Reads of them find
     /// nothing. They need not be recorded: once such a kind is served, every key runs again.
     pub absent: BTreeMap<Kind, AbsentKind>,
+    /// The readable patterns. No two of them include one kind.
+    pub patterns: Vec<PatternScope>,
+    /// The [kinds that the cluster serves](crate::ServedKind), for a plugin with patterns.
+    pub served: Option<ScopePart>,
+}
+
+/// A readable pattern. Its kinds get informers when a reconcile asks for them.
+#[derive(Clone, Debug)]
+pub struct PatternScope {
+    /// The pattern.
+    pub pattern: Kind,
+    /// What the plugin needs of each object of its kinds.
+    pub subscription: Subscription,
+    /// The plugin's indexes, as in [`KindScope::indexes`].
+    pub indexes: BTreeMap<String, usize>,
+    /// The kinds that have an informer for the plugin, by group and kind: of one kind a plugin sees
+    /// one version.
+    pub kinds: BTreeMap<(Arc<str>, Arc<str>), PatternKind>,
+    /// The kinds that cannot have one now, and why.
+    pub refused: BTreeMap<Kind, Arc<str>>,
+}
+
+/// A kind that a plugin reads by a pattern.
+#[derive(Clone, Debug)]
+pub struct PatternKind {
+    /// The kind, in the version that the server prefers.
+    pub kind: Kind,
+    /// Its objects.
+    pub scope: KindScope,
+    /// It has had time enough to be listed. Until it is, it is unavailable, and waited for no
+    /// longer.
+    pub is_late: bool,
 }
 
 /// A readable kind of which there are no objects, because the cluster does not serve it.
@@ -54,10 +86,62 @@ pub struct ScopePart {
 }
 
 impl Scope {
+    /// What must be listed before the plugin runs.
+    pub(crate) fn required(&self) -> impl Iterator<Item = &ScopePart> {
+        let named = self.kinds.values().flat_map(|scope| &scope.parts);
+        named.chain(&self.served)
+    }
+
+    /// Everything that the plugin subscribes to.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &ScopePart> {
+        let of_patterns = self.of_patterns().flat_map(|kind| &kind.scope.parts);
+        self.required().chain(of_patterns)
+    }
+
     /// The kind itself if it is readable, otherwise a version of it that is.
     pub(crate) fn readable_as(&self, kind: &Kind) -> Option<&Kind> {
         let exact = self.kinds.get_key_value(kind).map(|(kind, _)| kind);
-        exact.or_else(|| self.kinds.keys().find(|have| have.is_version_of(kind)))
+        let version = || self.kinds.keys().find(|have| have.is_version_of(kind));
+        let of_pattern = || self.of_pattern(kind).map(|have| &have.kind);
+        exact.or_else(version).or_else(of_pattern)
+    }
+
+    /// A readable kind, by its name or by a pattern that has an informer for it.
+    pub(crate) fn kind(&self, kind: &Kind) -> Option<&KindScope> {
+        let of_pattern = || self.of_pattern(kind).map(|have| &have.scope);
+        self.kinds.get(kind).or_else(of_pattern)
+    }
+
+    /// The pattern by which a kind is read.
+    pub(crate) fn pattern_of(&self, kind: &Kind) -> Option<&PatternScope> {
+        let is_named = self.kinds.keys().any(|have| have.is_version_of(kind));
+        let mut patterns = self.patterns.iter();
+        patterns.find(|scope| !is_named && scope.pattern.includes(kind))
+    }
+
+    /// The kind, in whatever version, as it is read by a pattern, if it has an informer.
+    pub(crate) fn of_pattern(&self, kind: &Kind) -> Option<&PatternKind> {
+        self.pattern_of(kind)?.kind(kind)
+    }
+
+    /// The kinds that are read by patterns and have informers.
+    pub(crate) fn of_patterns(&self) -> impl Iterator<Item = &PatternKind> {
+        self.patterns.iter().flat_map(|scope| scope.kinds.values())
+    }
+}
+
+impl PatternScope {
+    /// The kind, in whatever version, if it has an informer.
+    pub(crate) fn kind(&self, kind: &Kind) -> Option<&PatternKind> {
+        let name = (kind.group.clone(), kind.kind.clone());
+        self.kinds.get(&name)
+    }
+}
+
+impl PatternKind {
+    /// The informer of its objects.
+    pub(crate) fn informer(&self) -> Option<InformerId> {
+        self.scope.parts.first().map(|part| part.informer)
     }
 }
 

@@ -7,6 +7,7 @@ mod gone;
 mod installed;
 mod keys;
 pub(super) mod loops;
+mod patterns;
 mod permit;
 mod present;
 mod ready;
@@ -17,21 +18,23 @@ mod sweep;
 mod tally;
 mod turns;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::changelog::Missed;
 use super::gate::GateId;
 use super::health::Quarantine;
 use super::plugin::{Plugin, Request};
-use super::reconcile::{Conclusion, Finished, PluginVersion, Ran, Reconcile, Start};
+use super::reconcile::{
+    Conclusion, End, Finished, PluginVersion, Ran, Reconcile, ReconcileError, Start,
+};
 use super::rehearsal::Rehearsal;
 use super::resync::Resync;
 use super::status::ControllerStatus;
 use super::{ControllerSettings, Fetch, Garbage, Known, PluginId, Question, Threads};
-use crate::access::scope::Scope;
-use crate::cache::Subscribed;
+use crate::access::scope::{Scope, ScopePart};
 use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::cache::{Subscribed, Subscription};
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
 use crate::model::subject_key::SubjectKey;
@@ -39,6 +42,7 @@ use crate::queue::{LOW, NORMAL, Priority, Time};
 pub(super) use changed::KeyedChange;
 use installed::InstalledVersion;
 use keys::{KeyWork, Keys, TakenKey};
+use patterns::PatternKinds;
 use permit::RunPermit;
 use present::Present;
 use tally::Tally;
@@ -50,6 +54,7 @@ pub(super) struct Controller {
     pub turns: Turns,
     resync: Option<Resync>,
     keys: Keys,
+    patterns: PatternKinds,
     tally: Tally,
 }
 
@@ -78,6 +83,7 @@ impl Controller {
             turns: Turns::new(settings.weight),
             resync: resync(settings, &installed.manifest().name, now),
             keys: Keys::new(installed.is_serial()),
+            patterns: PatternKinds::default(),
             tally: Tally::default(),
             installed,
         }
@@ -106,6 +112,7 @@ impl Controller {
             now,
         };
         self.keys.replace(present, garbage);
+        self.patterns = PatternKinds::default();
         self.permit
             .replace(self.installed.is_same_plugin(&before), settings);
         self.configure(settings, now);
@@ -256,7 +263,63 @@ impl Controller {
     pub fn next_due(&self, threads: Threads, now: Time) -> Option<Time> {
         let resync = self.resync.as_ref().map(Resync::due);
         let work = self.next_work(threads, now);
-        work.into_iter().chain(resync).min()
+        let kinds = self.patterns.due();
+        work.into_iter().chain(resync).chain(kinds).min()
+    }
+
+    /// The kinds of its patterns that need an informer, each with what it needs of their objects.
+    pub fn wanted_kinds(&self) -> Vec<(Kind, Subscription)> {
+        self.patterns.wanted(self.installed.scope())
+    }
+
+    /// Whether some kinds of its patterns need an informer.
+    pub fn wants_kinds(&self) -> bool {
+        self.patterns.wants_some()
+    }
+
+    /// Has these kinds of its patterns listed.
+    pub fn ask_for(&mut self, kinds: &BTreeSet<Kind>) {
+        self.patterns.ask(self.installed.scope(), kinds);
+    }
+
+    /// Gives a kind of its patterns an informer.
+    pub fn widen(&mut self, kind: &Kind, part: ScopePart, now: Time) {
+        self.patterns.begin(&mut self.installed, kind, part, now);
+    }
+
+    /// A kind of its patterns cannot get an informer now.
+    pub fn refuse_kind(&mut self, kind: &Kind, reason: &str, now: Time) {
+        self.patterns.refuse(&mut self.installed, kind, reason, now);
+    }
+
+    /// Notes which kinds of its patterns have been listed, and releases the keys that have waited
+    /// for them. Returns those that have become unavailable, or available again.
+    pub fn settle_kinds(&mut self, snapshot: &Snapshot, now: Time) -> Vec<Kind> {
+        let turned = self.patterns.settle(&mut self.installed, snapshot, now);
+        for (key, priority) in self.patterns.take_ready() {
+            self.keys.add(&[key], priority, now);
+        }
+        turned
+    }
+
+    /// Ends the informers of the kinds of its patterns that nobody needs. Returns its subscriptions
+    /// to them.
+    pub fn narrow(
+        &mut self,
+        is_served: impl Fn(&Kind) -> bool,
+        now: Time,
+    ) -> BTreeMap<InformerId, Subscribed> {
+        let (scope, reads) = (self.installed.scope(), self.keys.reads());
+        let ending = self.patterns.ending(scope, reads, is_served, now);
+        let before = self.installed.subscriptions().clone();
+        for kind in &ending {
+            self.patterns.end(&mut self.installed, kind);
+        }
+        let is_ended = |informer: &InformerId| !self.installed.uses(*informer);
+        let ended = before
+            .into_iter()
+            .filter(|(informer, _)| is_ended(informer));
+        ended.collect()
     }
 
     /// When there is a key to run, a thread for it, and the permission to.
@@ -376,6 +439,9 @@ impl Controller {
         self.turns.end(held.charge, held.started, now);
         self.tally.ran(ran.denied.is_some());
         if self.installed.is_of(held) {
+            if let Err(ReconcileError::Unseen(kinds)) = &ran.result {
+                self.patterns.ask(self.installed.scope(), kinds);
+            }
             let present = Present {
                 installed: &self.installed,
                 snapshot,
@@ -406,10 +472,16 @@ impl Controller {
             snapshot,
             now,
         };
-        Conclusion {
+        let (is_unseen, priority) = (matches!(finished.end, End::Unseen), finished.held.priority);
+        let key = is_unseen.then(|| finished.held.request.key.clone());
+        let conclusion = Conclusion {
             looping: self.keys.finished(finished, present),
             is_quarantined,
+        };
+        if let Some(key) = key.filter(|key| self.patterns.wait(key, priority)) {
+            self.keys.add(&[key], priority, now);
         }
+        conclusion
     }
 
     /// The cluster can be reached again. Keys whose writes had no answer can run.
@@ -461,6 +533,7 @@ impl Controller {
             name: manifest.name.clone(),
             version: manifest.version.clone(),
             reads: self.installed.reads(snapshot),
+            of_patterns: self.installed.of_patterns(snapshot),
             keys: self.keys.status(now),
             concurrency: self.permit.concurrency(),
             is_paused: self.permit.settings().is_paused,

@@ -14,11 +14,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::controller::{Controller, KeyedChange};
+use super::widening::Widened;
 use super::{ControllerSettings, Garbage, Hub, PluginId, wanted_informers};
+use crate::access::scope::ScopePart;
 use crate::cache::snapshot::{InformerId, Snapshot};
-use crate::cache::{Cache, Change};
+use crate::cache::{Cache, Change, Subscription};
 use crate::hub::plugin::Plugin;
 use crate::model::informer_key::InformerKey;
+use crate::model::key::Kind;
 use crate::model::manifest::Manifest;
 use crate::model::subject_key::SubjectKey;
 use crate::queue::{LOW, NORMAL, Time};
@@ -37,10 +40,13 @@ pub(super) enum PreparationStep {
     Keys(FirstKeys),
 }
 
-/// Caches that are being cut again, and the plugin they are cut for. Without a plugin, what plugins
-/// that have left no longer need is removed.
+/// Caches that are being cut again, and the plugin or the kinds of patterns they are cut for.
+/// Without either, what plugins that have left no longer need is removed.
 pub(super) struct Caches {
     pub(super) joining: Option<Joining>,
+    pub(super) widening: Option<Widening>,
+    /// The kinds that have got informers.
+    pub(super) widened: Widened,
     /// The informers whose caches are cut again.
     pub(super) informers: BTreeSet<InformerId>,
     /// The caches as they will be.
@@ -63,6 +69,20 @@ pub(super) struct FirstKeys {
     /// taken out.
     prepared: Option<Box<Controller>>,
     pub(super) keys: Vec<SubjectKey>,
+}
+
+/// Kinds of plugins' patterns that are about to get informers.
+pub(super) struct Widening {
+    pub(super) kinds: Vec<WideningKind>,
+    /// How many more list-watches there may be.
+    pub(super) room: usize,
+}
+
+/// A kind of a plugin's pattern.
+pub(super) struct WideningKind {
+    pub(super) plugin: PluginId,
+    pub(super) kind: Kind,
+    pub(super) subscription: Subscription,
 }
 
 /// A plugin that is about to join.
@@ -96,9 +116,13 @@ impl Joining {
 }
 
 impl Preparation {
-    pub(super) fn of_caches(hub: &Hub, joining: Option<Joining>) -> Self {
+    pub(super) fn of_caches(
+        hub: &Hub,
+        joining: Option<Joining>,
+        widening: Option<Widening>,
+    ) -> Self {
         Self {
-            step: PreparationStep::Caches(Box::new(Caches::new(hub, joining))),
+            step: PreparationStep::Caches(Box::new(Caches::new(hub, joining, widening))),
             garbage: Garbage::default(),
         }
     }
@@ -139,9 +163,11 @@ impl FirstKeys {
 }
 
 impl Caches {
-    fn new(hub: &Hub, joining: Option<Joining>) -> Self {
+    fn new(hub: &Hub, joining: Option<Joining>, widening: Option<Widening>) -> Self {
         Self {
             joining,
+            widening,
+            widened: Vec::new(),
             informers: BTreeSet::new(),
             snapshot: hub.snapshot.clone(),
             ids: hub.ids.clone(),
@@ -167,38 +193,63 @@ impl Caches {
     }
 
     fn cut(&mut self, now: Time) {
-        match &mut self.joining {
-            Some(joining) => {
-                let ids = &mut self.ids;
-                let (asked, manifest) = (joining.plugin.manifest(), &joining.manifest);
-                let manager = joining.settings.author(&manifest.name).field_manager;
-                let informer = |snapshot: &mut Snapshot, informer_key| {
-                    *ids.entry(informer_key).or_insert_with_key(|informer_key| {
-                        let informers = Arc::make_mut(&mut snapshot.informers);
-                        informers.push(Arc::new(Cache::new(informer_key.clone())));
-                        informers.len() - 1
-                    })
-                };
-                let mut scope =
-                    wanted_informers::join(asked, manifest, &manager, &mut self.snapshot, informer);
-                scope.absent = wanted_informers::absent(asked, &joining.settings.grants);
-                let parts = scope.kinds.values().flat_map(|scope| &scope.parts);
-                self.informers = parts.map(|part| part.informer).collect();
-                let plugin = joining.plugin.clone();
-                let mut controller =
-                    Controller::new(plugin, manifest.clone(), &joining.settings, scope, now);
-                controller.start(&self.snapshot, now);
-                controller.start_when_synced(&self.snapshot, now);
-                joining.controller = Some(controller);
-            }
-            None => {
-                let informers = 0..self.snapshot.informers.len();
-                let is_loose = |id: &InformerId| self.snapshot.informers[*id].is_loose();
-                self.informers = informers.filter(is_loose).collect();
-                for informer in &self.informers {
-                    self.snapshot.cache_mut(*informer).trim();
-                }
-            }
+        if self.joining.is_some() {
+            self.cut_for_plugin(now);
+        } else if let Some(widening) = self.widening.take() {
+            self.cut_for_kinds(&widening);
+            self.widening = Some(widening);
+        } else {
+            self.trim();
+        }
+    }
+
+    fn cut_for_plugin(&mut self, now: Time) {
+        let Some(joining) = &mut self.joining else {
+            return;
+        };
+        let ids = &mut self.ids;
+        let (asked, manifest) = (joining.plugin.manifest(), &joining.manifest);
+        let manager = joining.settings.author(&manifest.name).field_manager;
+        let mut scope = wanted_informers::join(
+            asked,
+            manifest,
+            &manager,
+            &mut self.snapshot,
+            |snapshot, informer_key| informer(ids, snapshot, informer_key),
+        );
+        scope.absent = wanted_informers::absent(asked, &joining.settings.grants);
+        self.informers = scope.parts().map(|part| part.informer).collect();
+        let plugin = joining.plugin.clone();
+        let mut controller =
+            Controller::new(plugin, manifest.clone(), &joining.settings, scope, now);
+        controller.start(&self.snapshot, now);
+        controller.start_when_synced(&self.snapshot, now);
+        joining.controller = Some(controller);
+    }
+
+    fn cut_for_kinds(&mut self, widening: &Widening) {
+        for wanted in &widening.kinds {
+            let informer_key = InformerKey::all(wanted.kind.clone());
+            let informer = informer(&mut self.ids, &mut self.snapshot, informer_key);
+            self.informers.insert(informer);
+            let part = ScopePart {
+                namespace: None,
+                informer,
+                subscribed: self.snapshot.cache_mut(informer).join(&wanted.subscription),
+                is_narrowed: false,
+            };
+            self.widened
+                .push((wanted.plugin, wanted.kind.clone(), part));
+        }
+    }
+
+    /// Removes what only plugins that have left needed.
+    fn trim(&mut self) {
+        let informers = 0..self.snapshot.informers.len();
+        let is_loose = |id: &InformerId| self.snapshot.informers[*id].is_loose();
+        self.informers = informers.filter(is_loose).collect();
+        for informer in &self.informers {
+            self.snapshot.cache_mut(*informer).trim();
         }
     }
 
@@ -232,6 +283,19 @@ impl Caches {
             controller.start_when_synced(&self.snapshot, now);
         }
     }
+}
+
+/// The informer of a key, which is made if there is none.
+fn informer(
+    ids: &mut HashMap<InformerKey, InformerId>,
+    snapshot: &mut Snapshot,
+    informer_key: InformerKey,
+) -> InformerId {
+    *ids.entry(informer_key).or_insert_with_key(|informer_key| {
+        let informers = Arc::make_mut(&mut snapshot.informers);
+        informers.push(Arc::new(Cache::new(informer_key.clone())));
+        informers.len() - 1
+    })
 }
 
 fn controller_of(joining: &mut Option<Joining>) -> Option<&mut Controller> {

@@ -46,6 +46,16 @@ pub(super) struct PluginVersion {
     pub applied: Arc<Applied>,
     pub author: Arc<Author>,
     pub scope: Arc<Scope>,
+    /// The same as long as nothing else is installed in its place. Meanwhile the kinds of its
+    /// patterns in the scope may change.
+    pub installation: Arc<Installation>,
+}
+
+/// Tells the installations of versions apart, by its address. Of some size, so that each has an
+/// address of its own.
+#[derive(Debug, Default)]
+pub(super) struct Installation {
+    _address: u8,
 }
 
 impl PluginVersion {
@@ -61,6 +71,7 @@ impl PluginVersion {
             applied: Arc::default(),
             author: Arc::new(settings.author(&plugin.manifest().name)),
             scope: Arc::new(scope),
+            installation: Arc::default(),
             manifest,
             plugin,
         }
@@ -206,13 +217,17 @@ impl Reconcile {
             held, mut reader, ..
         } = self;
         let (version, request) = (&held.version, &held.request);
-        let result = match version.plugin.reconcile(request, &mut reader) {
+        let mut result = match version.plugin.reconcile(request, &mut reader) {
             Err(error) => Err(error.into()),
             Ok(outcome) => version
                 .plan(&request.key, &outcome, &mut reader)
                 .map(|plan| (plan, outcome.follow_up))
                 .map_err(ReconcileError::from),
         };
+        let unseen = reader.take_unseen();
+        if !unseen.is_empty() {
+            result = Err(ReconcileError::Unseen(unseen));
+        }
         Ran {
             result,
             denied: reader.take_denied(),
@@ -254,6 +269,7 @@ impl Ran {
         let Self { held, result, .. } = self;
         let (mut plan, follow_up) = match result {
             Ok(decided) => decided,
+            Err(ReconcileError::Unseen(_)) => return Decision::Finished(Finished::unseen(held)),
             Err(error) => return Decision::Finished(Finished::failed(held, error)),
         };
         let confirmed = plan.take_confirmed();

@@ -9,7 +9,7 @@ use super::health::Quarantine;
 use crate::cache::snapshot::InformerId;
 use crate::model::detail::Detail;
 use crate::model::informer_key::InformerKey;
-use crate::model::key::{ObjectKey, ResourceVersion};
+use crate::model::key::{Kind, ObjectKey, ResourceVersion};
 use crate::model::subject_key::SubjectKey;
 use crate::queue::{Counts, Priority, Time};
 
@@ -72,8 +72,10 @@ pub struct ControllerStatus {
     pub name: String,
     /// The version in its manifest.
     pub version: String,
-    /// What it reads, and whether each of these informers is synced for it.
+    /// What it reads by name, and whether each of these informers is synced for it.
     pub reads: Vec<(InformerKey, bool)>,
+    /// The kinds of its patterns that have an informer, and whether each is listed.
+    pub of_patterns: Vec<(Kind, bool)>,
     /// Its keys.
     pub keys: KeysStatus,
     /// Keys that may run at the same time.

@@ -30,6 +30,7 @@ mod memos;
 mod model;
 mod optional;
 mod outage;
+mod patterns;
 mod rehearsal;
 mod suspects;
 mod sweep;

@@ -4,18 +4,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::access::grants::Grants;
-use crate::access::scope::{AbsentKind, KindScope, Scope, ScopePart};
+use crate::access::scope::{AbsentKind, KindScope, PatternScope, Scope, ScopePart};
 use crate::cache::Subscription;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::model::detail::Detail;
 use crate::model::fields::FieldPath;
 use crate::model::informer_key::InformerKey;
 use crate::model::key::Kind;
-use crate::model::manifest::{Manifest, ReadDeclaration, Verb};
+use crate::model::manifest::{IndexDeclaration, Manifest, ReadDeclaration, Verb};
+use crate::model::served_kind::ServedKind;
 
-/// The informers that a declared read needs: one for all namespaces, or one for each namespace,
-/// ordered by namespace.
+/// The informers that a declared read needs from the start: one for all namespaces, or one for each
+/// namespace, ordered by namespace. A pattern needs none: its kinds get theirs when they are asked
+/// for.
 pub(super) fn informer_keys(read: &ReadDeclaration) -> Vec<InformerKey> {
+    if read.kind.is_pattern() {
+        return Vec::new();
+    }
     let of_namespace = |namespace: Option<Arc<str>>| InformerKey {
         kind: read.kind.clone(),
         namespace,
@@ -59,14 +64,15 @@ pub(super) fn join(
     mut informer: impl FnMut(&mut Snapshot, InformerKey) -> InformerId,
 ) -> Scope {
     let mut kinds = BTreeMap::new();
-    for read in &manifest.reads {
+    let (patterns, named): (Vec<_>, Vec<_>) = manifest
+        .reads
+        .iter()
+        .partition(|read| read.kind.is_pattern());
+    for read in named {
         let subscription = subscription(manifest, manager, read);
         let mut scope = KindScope {
             parts: Vec::new(),
-            indexes: indexes(manifest, &read.kind)
-                .enumerate()
-                .map(|(place, index)| (index.name.clone(), place))
-                .collect(),
+            indexes: places(manifest, &read.kind),
         };
         for informer_key in informer_keys(read) {
             let namespace = informer_key.namespace.clone();
@@ -81,33 +87,96 @@ pub(super) fn join(
         kinds.insert(read.kind.clone(), scope);
     }
     let asked = asked.reads.iter().map(|read| &read.kind);
-    let ungranted = asked.filter(|kind| !kinds.contains_key(kind)).cloned();
+    let is_granted = |kind: &Kind| kinds.contains_key(kind) || has(&patterns, kind);
+    let ungranted = asked.filter(|kind| !is_granted(kind)).cloned().collect();
+    let served = (!patterns.is_empty()).then(|| {
+        let informer = informer(snapshot, served_kinds());
+        ScopePart {
+            namespace: None,
+            informer,
+            subscribed: snapshot.cache_mut(informer).join(&whole()),
+            is_narrowed: false,
+        }
+    });
+    let patterns = patterns.into_iter().map(|read| PatternScope {
+        pattern: read.kind.clone(),
+        subscription: subscription(manifest, manager, read),
+        indexes: places(manifest, &read.kind),
+        kinds: BTreeMap::new(),
+        refused: BTreeMap::new(),
+    });
     Scope {
-        ungranted: ungranted.collect(),
+        ungranted,
         absent: BTreeMap::new(),
+        patterns: patterns.collect(),
+        served,
         kinds,
     }
 }
 
+fn has(reads: &[&ReadDeclaration], kind: &Kind) -> bool {
+    reads.iter().any(|read| read.kind == *kind)
+}
+
+/// The informer of the kinds that the cluster serves. The host itself fills its cache.
+pub(super) fn served_kinds() -> InformerKey {
+    InformerKey::all(ServedKind::object_kind())
+}
+
+/// All of each object, without indexes.
+fn whole() -> Subscription {
+    Subscription {
+        detail: Detail::Full,
+        fields: Vec::new(),
+        indexes: Vec::new(),
+        manager: None,
+    }
+}
+
+/// The indexes of a kind: its own, and those of a pattern that includes it and has others. So a
+/// list by an index of the pattern finds its objects, too.
 fn indexes<'a>(
     manifest: &'a Manifest,
     kind: &'a Kind,
-) -> impl Iterator<Item = &'a crate::model::manifest::IndexDeclaration> {
-    manifest
-        .indexes
-        .iter()
-        .filter(move |index| index.kind == *kind)
+) -> impl Iterator<Item = &'a IndexDeclaration> {
+    let of = move |wanted: &'a Kind| {
+        let indexes = manifest.indexes.iter();
+        indexes.filter(move |index| index.kind == *wanted)
+    };
+    let is_own = move |name: &String| of(kind).any(|own| own.name == *name);
+    let of_patterns = manifest.indexes.iter().filter(move |index| {
+        !kind.is_pattern() && index.kind.includes(kind) && !is_own(&index.name)
+    });
+    of(kind).chain(of_patterns)
+}
+
+/// The places of a kind's indexes in a subscription, by name.
+fn places(manifest: &Manifest, kind: &Kind) -> BTreeMap<String, usize> {
+    let places = indexes(manifest, kind).enumerate();
+    let places = places.map(|(place, index)| (index.name.clone(), place));
+    places.collect()
 }
 
 fn subscription(manifest: &Manifest, manager: &str, read: &ReadDeclaration) -> Subscription {
     Subscription {
         detail: detail(manifest, read),
-        fields: paths(&read.fields),
+        fields: fields(manifest, read),
         indexes: indexes(manifest, &read.kind)
             .map(|index| paths(&index.paths))
             .collect(),
         manager: applies(manifest, &read.kind).then(|| manager.to_owned()),
     }
+}
+
+/// What the plugin sees of each object. In a list of a pattern, each says of which kind it is.
+fn fields(manifest: &Manifest, read: &ReadDeclaration) -> Vec<FieldPath> {
+    let mut fields = paths(&read.fields);
+    let mut reads = manifest.reads.iter();
+    let is_of_pattern = reads.any(|of| of.kind.includes(&read.kind));
+    if is_of_pattern && !fields.is_empty() {
+        fields.extend(paths(&[".apiVersion".to_owned(), ".kind".to_owned()]));
+    }
+    fields
 }
 
 fn applies(manifest: &Manifest, kind: &Kind) -> bool {
@@ -119,6 +188,9 @@ fn applies(manifest: &Manifest, kind: &Kind) -> bool {
 /// behalf.
 pub(super) fn detail(manifest: &Manifest, read: &ReadDeclaration) -> Detail {
     let kind = &read.kind;
+    if kind.is_pattern() {
+        return Detail::Metadata;
+    }
     let indexed = indexes(manifest, kind).flat_map(|index| &index.paths);
     let selection = manifest.selection_of(kind);
     let selected = selection.and_then(|selection| selection.fields.as_deref());

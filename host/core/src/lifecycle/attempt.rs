@@ -352,14 +352,24 @@ impl<H: Handles> Ready<H> {
 
 /// Why the plugin would lack keys: it is not granted to read one of its own kinds.
 fn has_no_subject<H: Handles>(granted: &Manifest, terms: &RunTerms<H>) -> Option<String> {
-    let is_read = |kind: &Kind| granted.reads.iter().any(|read| read.kind == *kind);
-    let is_absent = |kind: &Kind| terms.settings.grants.absent.contains(kind);
-    let mut kinds = granted.reconciles.iter().map(|selection| &selection.kind);
-    let kind = kinds.find(|kind| !is_read(kind) && !is_absent(kind))?;
+    let kind = unread_subject(granted, &terms.settings.grants.absent)?;
     Some(match &terms.identity {
         Some(identity) => format!("{identity} may not list and watch {kind}"),
-        None => format!("{kind} is read in none of the namespaces that the settings name"),
+        None => lack_of_namespaces(kind),
     })
+}
+
+/// The first of a plugin's own kinds that it may not read, if there is one. `absent` are the kinds
+/// that the cluster does not serve.
+pub fn unread_subject<'a>(granted: &'a Manifest, absent: &BTreeSet<Kind>) -> Option<&'a Kind> {
+    let is_read = |kind: &Kind| granted.reads.iter().any(|read| read.kind == *kind);
+    let mut kinds = granted.reconciles.iter().map(|selection| &selection.kind);
+    kinds.find(|kind| !is_read(kind) && !absent.contains(*kind))
+}
+
+/// What a plugin waits for whose own kind is read in no namespace.
+pub fn lack_of_namespaces(kind: &Kind) -> String {
+    format!("{kind} is read in none of the namespaces that the settings name")
 }
 
 /// What is asked for and not granted, one line each.

@@ -3,14 +3,17 @@ use std::sync::Arc;
 
 use super::*;
 use crate::access::grants::{Granted, Grants};
-use crate::hub::ControllerSettings;
+use crate::hub::{ControllerSettings, JoinError, Quarantine};
 use crate::model::key::Kind;
 use crate::model::manifest::{
     Limits, Manifest, ReadDeclaration, Selection, Verb, WriteDeclaration,
 };
 use crate::model::selector::LabelSelector;
+use attempt::NAMESAKE_DRAINS;
+use command::{CommandAnswer, CommandError, CommandVerb, LifecycleCommand};
+use effect::VersionInFile;
 use entry::PluginState;
-use event::{RunTerms, SeenFile};
+use event::{Installed, RunTerms, SeenFile};
 use handles::{Digest, VersionHandle};
 use plugin_files::PATIENCE;
 

@@ -7,7 +7,11 @@ use std::sync::Arc;
 
 use crate::model::text::cut;
 
-/// A group-version-kind. The core group is the empty string.
+/// What stands for every group, version and kind in a pattern.
+const ANY: &str = "*";
+
+/// A group-version-kind, or a pattern of them ([`is_pattern`](Kind::is_pattern)). The core group is
+/// the empty string.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Kind {
     /// API group, `apps`; empty for the core group.
@@ -44,6 +48,30 @@ impl Kind {
         (&self.group, &self.kind) == (&other.group, &other.kind)
     }
 
+    /// True for a pattern: every kind that the cluster serves (`*`), or those of one group
+    /// (`apps/*`, and `v1/*` for the core group), each in the version that the server prefers.
+    pub fn is_pattern(&self) -> bool {
+        &*self.kind == ANY
+    }
+
+    /// True if this is a pattern that the kind, or all that the other pattern stands for, belongs
+    /// to.
+    pub fn includes(&self, kind: &Self) -> bool {
+        self.is_pattern() && (&*self.group == ANY || self.group == kind.group)
+    }
+
+    /// The pattern of this text, if it is one. A pattern names no version.
+    fn pattern(text: &str) -> Option<Self> {
+        let group = match text.split_once('/') {
+            None => text,
+            Some(("v1", ANY)) => "",
+            Some((group, ANY)) => group,
+            Some(_) => return None,
+        };
+        let is_pattern = text == ANY || (text.contains('/') && group != ANY);
+        (is_pattern && !text.starts_with('/')).then(|| Self::new(group, ANY, ANY))
+    }
+
     /// The object's `apiVersion`: `apps/v1`, or `v1` in the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
@@ -57,32 +85,44 @@ impl Kind {
 /// A text is not a kind.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "{0:?} is not a kind: write apiVersion, a slash and the kind, as in apps/v1/Deployment or v1/Pod"
+    "{0:?} is not a kind: write apiVersion, a slash and the kind, as in apps/v1/Deployment or v1/Pod; a pattern is *, apps/* or v1/*"
 )]
 pub struct KindError(String);
 
-/// From `apps/v1/Deployment` or `v1/Pod`: an `apiVersion`, a slash, and a `kind`.
+/// From `apps/v1/Deployment` or `v1/Pod`: an `apiVersion`, a slash, and a `kind`; or from a
+/// pattern.
 impl FromStr for Kind {
     type Err = KindError;
 
     fn from_str(text: &str) -> Result<Self, KindError> {
+        if let Some(pattern) = Self::pattern(text) {
+            return Ok(pattern);
+        }
         let parts = text.rsplit_once('/').and_then(|(api_version, kind)| {
             let (group, version) = match api_version.split_once('/') {
                 Some((group, version)) if !group.is_empty() => (group, version),
                 Some(_) => return None,
                 None => ("", api_version),
             };
-            let is_part = |part: &str| !part.is_empty() && !part.contains('/');
-            (is_part(version) && is_part(kind)).then_some((group, version, kind))
+            let is_part = |part: &str| !part.is_empty() && !part.contains(['/', '*']);
+            let is_whole = is_part(version) && is_part(kind) && !group.contains(ANY);
+            is_whole.then_some((group, version, kind))
         });
         let (group, version, kind) = parts.ok_or_else(|| KindError(cut(text, 80)))?;
         Ok(Self::new(group, version, kind))
     }
 }
 
-/// `apps/v1/Deployment` or `v1/Pod`.
+/// `apps/v1/Deployment` or `v1/Pod`, and of a pattern `*`, `apps/*` or `v1/*`.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_pattern() {
+            return match &*self.group {
+                ANY => f.write_str(ANY),
+                "" => f.write_str("v1/*"),
+                group => write!(f, "{group}/*"),
+            };
+        }
         if !self.group.is_empty() {
             write!(f, "{}/", self.group)?;
         }
@@ -326,6 +366,36 @@ mod tests {
             Kind::from_api_version("apps/v1", "Deployment").api_version(),
             "apps/v1"
         );
+    }
+
+    #[test]
+    fn a_pattern_is_every_kind_or_those_of_a_group() {
+        let kind = |text: &str| text.parse::<Kind>();
+        let (pod, deployment) = (kind("v1/Pod").unwrap(), kind("apps/v1/Deployment").unwrap());
+        for (text, has_pod, has_deployment) in [
+            ("*", true, true),
+            ("v1/*", true, false),
+            ("apps/*", false, true),
+            ("batch/*", false, false),
+        ] {
+            let pattern = kind(text).unwrap();
+            assert!(pattern.is_pattern() && pattern.to_string() == text);
+            assert_eq!(pattern.includes(&pod), has_pod, "{text}");
+            assert_eq!(pattern.includes(&deployment), has_deployment, "{text}");
+            assert!(kind("*").unwrap().includes(&pattern));
+        }
+        assert!(!pod.is_pattern() && !pod.includes(&pod));
+        for text in [
+            "apps/v1/*",
+            "*/*",
+            "/*",
+            "apps/*/Deployment",
+            "*/v1/Pod",
+            "",
+            "a*/v1/P",
+        ] {
+            assert!(kind(text).is_err(), "{text}");
+        }
     }
 
     #[test]

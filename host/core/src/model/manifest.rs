@@ -2,6 +2,7 @@
 //! meaning is documented in `wit/manifest.schema.json`.
 
 mod document;
+mod patterns;
 mod texts;
 
 use std::collections::BTreeSet;
@@ -64,7 +65,7 @@ pub struct Selection {
 /// A kind that a plugin reads, how much of each object, and which objects.
 #[derive(Clone, Debug)]
 pub struct ReadDeclaration {
-    /// The kind.
+    /// The kind, or a pattern: then `fields` are of the metadata, and nothing narrows the read.
     pub kind: Kind,
     /// Field paths, as text. Empty: the whole object.
     pub fields: Vec<String>,
@@ -270,6 +271,25 @@ pub enum ManifestError {
         "writes: update of {0} replaces the whole object, but the manifest reads only some fields of it: read it whole (no fields), or write it with patch or apply"
     )]
     PartialUpdate(Kind),
+    /// A pattern stands where only a kind can.
+    #[error("{0} {1}: a pattern cannot stand here; name a kind")]
+    Pattern(&'static str, Kind),
+    /// A pattern reads more than metadata.
+    #[error(
+        "reads: {0} reads metadata alone: give it fields below .metadata, and no namespaces or selectors"
+    )]
+    PatternOfMore(Kind),
+    /// An index over a pattern is of more than metadata.
+    #[error("index {0:?} of {1}: a pattern is indexed by paths below .metadata alone")]
+    PatternIndex(String, Kind),
+    /// One pattern includes the other.
+    #[error("reads: {0} includes {1}; declare one of them")]
+    PatternTwice(Kind, Kind),
+    /// A write that cannot be asked for of a pattern.
+    #[error(
+        "writes: of {0} only patch, delete and deletecollection of the object itself can be asked for; name the kind for others"
+    )]
+    PatternWrite(Kind),
     /// A limit is zero.
     #[error("limits: {0} must be more than 0")]
     ZeroLimit(&'static str),
@@ -306,6 +326,7 @@ impl Manifest {
         self.validate_counts()?;
         texts::Texts::validate(self)?;
         self.validate_reads()?;
+        patterns::validate(self)?;
         self.validate_reconciles()?;
         self.validate_indexes()?;
         self.validate_writes()?;
@@ -327,6 +348,16 @@ impl Manifest {
         self.reconciles
             .iter()
             .find(|selection| selection.kind == *kind)
+    }
+
+    /// The pattern of the manifest's reads that a kind is read by, if the manifest does not read
+    /// the kind, or another version of it, by its name.
+    pub fn pattern_of(&self, kind: &Kind) -> Option<&ReadDeclaration> {
+        let mut reads = self.reads.iter();
+        if reads.any(|read| read.kind.is_version_of(kind)) {
+            return None;
+        }
+        self.reads.iter().find(|read| read.kind.includes(kind))
     }
 
     fn must_read(&self, what: &'static str, kind: &Kind) -> Result<(), ManifestError> {

@@ -42,6 +42,14 @@ pub fn label(plugin: &str, key: &SubjectKey) -> String {
     digest(plugin, key, &["children"])[..32].to_owned()
 }
 
+/// Why an object of a child's name is not applied, and what a person can do.
+pub fn conflict(kind: &Kind, key: &ObjectKey, label: &str) -> String {
+    format!(
+        "{kind} {key} exists and is not a child of this key: delete it, give the child another \
+         name, or make it a child of this key with the label {LABEL}={label}"
+    )
+}
+
 /// The key whose member an object is, if it is a member of this plugin's, which reconciles these
 /// kinds; none for a singleton. The label tells which of the kinds it is.
 pub fn owner_of<'a>(

@@ -300,6 +300,13 @@ fn settle_uid(
         fields.remove("uid");
         return Ok(());
     }
+    // The server takes an empty uid for none, and creates the object that was to be there already.
+    let is_so = shown.object().is_some_and(|object| object.uid().is_empty());
+    if fields.get("uid").is_some_and(|uid| uid == "") && !is_so {
+        return Err(metadata(
+            "uid is empty: name that of the object that is meant, or leave it out",
+        ));
+    }
     let Some(object) = shown.object().filter(|_| !is_written) else {
         return Ok(());
     };

@@ -1,16 +1,19 @@
 //! Plans one action at a time: is it permitted, is it valid, and which writes does it need?
 
+mod creating;
+mod draft;
+mod finalizing;
+mod members;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::absent::absent;
 use super::body::{BodyAddress, check_address, decode};
-use super::digest::digest;
 use super::identity::{self, Before, Shown, Use};
 use super::words::Audience;
-use super::{ActionError, Member, ObjectAddress, PlanContext, Step, What};
+use super::{ActionError, ObjectAddress, PlanContext, Step, What};
 use crate::access::permission::{Denied, check_key};
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Verb;
@@ -18,11 +21,11 @@ use crate::model::object::Object;
 use crate::model::outcome::{
     Action, ActionResult, Delete, DeleteAll, EffectVerb, Event, PatchType,
 };
-use crate::model::selector::{LabelSelector, Requirement};
-use crate::plan::children;
+use crate::model::selector::LabelSelector;
 use crate::plan::unchanged::{ApplyTarget, hash, is_same_object};
 use crate::plan::write::{Operation, Write};
 use crate::reads::reader::Reader;
+pub(super) use draft::Draft;
 
 /// Plans the actions of one outcome, in order. They are planned as if each were done: what an
 /// action finds that was left out is told by the server. The time for one action does not depend on
@@ -65,69 +68,6 @@ impl<'a, 'r> Planner<'a, 'r> {
     /// author.
     pub fn finish(self) -> (HashMap<ObjectAddress, Option<String>>, BTreeSet<String>) {
         (self.chains, self.warnings)
-    }
-}
-
-/// A step that does not know its action yet.
-pub(super) struct Draft {
-    kind: Kind,
-    key: ObjectKey,
-    verb: EffectVerb,
-    what: What,
-    member: Option<Member>,
-}
-
-impl Draft {
-    pub(super) fn known(
-        kind: &Kind,
-        key: &ObjectKey,
-        verb: EffectVerb,
-        result: ActionResult,
-    ) -> Self {
-        Self {
-            kind: kind.clone(),
-            key: key.clone(),
-            verb,
-            what: What::Known(result),
-            member: None,
-        }
-    }
-
-    fn send(verb: EffectVerb, write: Write) -> Self {
-        let (kind, key) = (write.kind.clone(), write.key.clone());
-        Self {
-            kind,
-            key,
-            verb,
-            what: What::Send {
-                write,
-                intent: None,
-                finalizer: None,
-            },
-            member: None,
-        }
-    }
-
-    /// Remembers an apply by this hash once it is accepted.
-    fn remembered_as(mut self, hash: Option<u64>) -> Self {
-        if let What::Send { intent, .. } = &mut self.what {
-            *intent = hash;
-        }
-        self
-    }
-
-    fn of_finalizer(mut self, present: bool) -> Self {
-        if let What::Send { finalizer, .. } = &mut self.what {
-            *finalizer = Some(present);
-        }
-        self
-    }
-
-    fn of_member(self, member: Member) -> Self {
-        Self {
-            member: Some(member),
-            ..self
-        }
     }
 }
 
@@ -298,7 +238,12 @@ impl Planner<'_, '_> {
         if subresource.is_none() {
             self.warn_of_status(&object, &kind);
         }
-        Ok(self.apply_unless_unchanged(&object, kind, key, subresource, force))
+        let target = ApplyTarget {
+            kind,
+            key,
+            subresource: subresource.clone(),
+        };
+        Ok(self.apply_unless_unchanged(object, &target, force, Condition::None))
     }
 
     /// Only the server knows which kinds have a status subresource; nearly all kinds with a status
@@ -314,112 +259,40 @@ impl Planner<'_, '_> {
 
     fn apply_unless_unchanged(
         &mut self,
-        object: &Value,
-        kind: Kind,
-        key: ObjectKey,
-        subresource: &Option<String>,
+        mut object: Value,
+        target: &ApplyTarget,
         force: bool,
+        condition: Condition,
     ) -> Draft {
-        let target = ApplyTarget {
-            kind,
-            key,
-            subresource: subresource.clone(),
-        };
         let PlanContext {
             manager, applied, ..
         } = self.context;
-        let ApplyTarget { kind, key, .. } = &target;
-        let current = self
-            .reader
-            .look_at_applied(kind, key, subresource.as_deref());
-        let is_unchanged =
-            |current: &Arc<Object>| applied.is_unchanged(manager, &target, object, current);
-        let is_written = self.is_written(&target.kind, &target.key);
-        if !is_written && current.as_ref().is_some_and(is_unchanged) {
-            let (verb, unchanged) = (EffectVerb::Apply, ActionResult::Unchanged);
-            return Draft::known(&target.kind, &target.key, verb, unchanged);
-        }
-        // An apply is remembered only for objects that reach the cache. Others would never be
-        // forgotten.
-        let is_cached = current.is_some() || self.reader.knows(&target.kind, &target.key);
         let ApplyTarget {
             kind,
             key,
             subresource,
         } = target;
-        let write = Write {
-            kind,
-            key,
-            subresource,
-            operation: Operation::Apply {
-                object: object.to_string(),
-                force,
-            },
-        };
-        let intent = is_cached.then(|| hash(object));
-        Draft::send(EffectVerb::Apply, write).remembered_as(intent)
-    }
-
-    fn create(&mut self, text: &str, subresource: &Option<String>) -> Result<Draft, ActionError> {
-        let BodyAddress { kind, key, prefix } = BodyAddress::read(text)?;
-        let is_named = !key.name.is_empty() || prefix.is_empty();
-        // As on the server: at most 63 characters, so that the name fits into a label.
-        let prefix: String = prefix.chars().take(63 - 8).collect();
-        let name = if is_named { &*key.name } else { &*prefix };
-        let mut key = ObjectKey::new(&key.namespace, name);
-        self.check(Verb::Create, &kind, &key, subresource)?;
-        let mut object = decode(text)?;
-        if !is_named {
-            key = self.derive_name(text, &object, &kind, &key);
-            self.check(Verb::Create, &kind, &key, subresource)?;
-            if let Some(metadata) = object["metadata"].as_object_mut() {
-                metadata.remove("generateName");
-                metadata.insert("name".into(), (*key.name).into());
-            }
+        let current = self
+            .reader
+            .look_at_applied(kind, key, subresource.as_deref());
+        let is_unchanged =
+            |current: &Arc<Object>| applied.is_unchanged(manager, target, &object, current);
+        let is_written = self.is_written(kind, key);
+        if !is_written && current.as_ref().is_some_and(is_unchanged) {
+            let (verb, unchanged) = (EffectVerb::Apply, ActionResult::Unchanged);
+            return Draft::known(kind, key, verb, unchanged);
         }
-        // The body of a subresource is about an existing object, and the plugin decides which one.
-        if subresource.is_none() {
-            self.settle(&mut object, Use::Create, &kind, &key)?;
-        }
-        let operation = Operation::Create {
+        // An apply is remembered only for objects that reach the cache. Others would never be
+        // forgotten.
+        let is_cached = current.is_some() || self.reader.knows(kind, key);
+        let intent = is_cached.then(|| hash(&object));
+        condition.add_to(&mut object);
+        let operation = Operation::Apply {
             object: object.to_string(),
+            force,
         };
-        let write = write(&kind, &key, subresource, operation);
-        Ok(Draft::send(EffectVerb::Create, write))
-    }
-
-    /// Derives a name from `generateName`, which is the name of `prefix`. It is the same on every
-    /// retry for the same state, so that a create whose answer was lost is not done twice. It
-    /// depends on the object and on how many identical ones were requested before it, not on its
-    /// position among the actions.
-    /// Identical objects that the guest has seen in the snapshot count too: the guest knows about
-    /// them and wants another one. So a guest that creates without reading first creates only once.
-    fn derive_name(
-        &mut self,
-        text: &str,
-        object: &Value,
-        kind: &Kind,
-        prefix: &ObjectKey,
-    ) -> ObjectKey {
-        let body = self.digest(&[&object.to_string()]);
-        let mut number = self.created.remove(text).unwrap_or_default();
-        let key = loop {
-            let digest = self.digest(&[&number.to_string(), &body]);
-            let name = format!("{}{}", prefix.name, &digest[..8]);
-            let key = ObjectKey::new(&prefix.namespace, &name);
-            number += 1;
-            if !self.reader.has_seen(kind, &key) {
-                break key;
-            }
-        };
-        self.created.insert(text.to_owned(), number);
-        key
-    }
-
-    /// See [`digest`].
-    fn digest(&self, parts: &[&str]) -> String {
-        let PlanContext { manifest, key, .. } = self.context;
-        digest(&manifest.name, key, parts)
+        let write = write(kind, key, subresource, operation);
+        Draft::send(EffectVerb::Apply, write).remembered_as(intent)
     }
 
     fn update(&mut self, text: &str, subresource: &Option<String>) -> Result<Draft, ActionError> {
@@ -523,7 +396,8 @@ impl Planner<'_, '_> {
             action,
             note,
         } = event;
-        if !self.context.manifest.kinds().contains(kind) {
+        let mut kinds = self.context.manifest.kinds().into_iter();
+        if !kinds.any(|known| known == kind || known.includes(kind)) {
             return Err(Denied::Kind(kind.clone()).into());
         }
         let is_readable = self.reader.is_in_scope(kind, key);
@@ -546,151 +420,27 @@ impl Planner<'_, '_> {
         let write = write(kind, key, &None, operation);
         Ok(Draft::send(EffectVerb::Event, write))
     }
-
-    /// A JSON Patch that requires the uid of the object that the snapshot shows, and the finalizers
-    /// that the object has there or that this outcome has given it. So no other writer's finalizer
-    /// is lost. Other changes of the object do not matter.
-    fn finalizer(
-        &mut self,
-        kind: &Kind,
-        key: &ObjectKey,
-        name: &str,
-        present: bool,
-    ) -> Result<Draft, ActionError> {
-        self.check(Verb::Patch, kind, key, &None)?;
-        let known = |result| Draft::known(kind, key, EffectVerb::Finalizer, result);
-        if !self.reader.may_read(kind) {
-            return Err(Denied::NotRead(kind.clone()).into());
-        }
-        let target = ObjectAddress::of(kind, key);
-        let seen = self.reader.look_at(kind, key);
-        let seen = seen.filter(|_| !self.born.contains(&target));
-        let own = self.finalizers.get(&target).cloned();
-        let have = own.or_else(|| seen.as_ref().map(|object| object.finalizers()));
-        let Some(have) = have else {
-            let is_done = !present && self.reader.knows(kind, key);
-            let gone = || ActionResult::NotFound(format!("{kind} {key} is not in the cache"));
-            return Ok(known(if is_done {
-                ActionResult::Unchanged
-            } else {
-                gone()
-            }));
-        };
-        let is_so = have.iter().any(|have| have == name) == present;
-        if is_so && !self.is_written(kind, key) {
-            return Ok(known(ActionResult::Unchanged));
-        }
-        let others = have.iter().map(String::as_str).filter(|have| *have != name);
-        let wanted: Vec<&str> = others.chain(present.then_some(name)).collect();
-        let uid = seen.as_ref().map(|object| object.uid());
-        let uid = uid.filter(|uid| !uid.is_empty());
-        let body = finalizer_patch(uid, &have, &wanted);
-        let wanted = wanted.into_iter().map(str::to_owned).collect();
-        self.finalizers.insert(target, wanted);
-        let operation = Operation::Patch {
-            patch_type: PatchType::Json,
-            body: body.to_string(),
-        };
-        let write = write(kind, key, &None, operation);
-        Ok(Draft::send(EffectVerb::Finalizer, write).of_finalizer(present))
-    }
-
-    /// Applies each wanted object with a label that identifies this key, then, if all that has
-    /// succeeded, deletes the objects that have the label and are not wanted. Other controllers
-    /// copy labels (the endpoints controllers copy a Service's) but not annotations, so a member
-    /// has both.
-    fn children(&mut self, objects: &[String]) -> Result<Vec<Draft>, ActionError> {
-        let label = children::label(&self.context.manifest.name, self.context.key);
-        let mut steps = Vec::new();
-        let mut wanted = HashSet::new();
-        for text in objects {
-            let BodyAddress { kind, key, .. } = BodyAddress::read(text)?;
-            if !self.context.permissions.children.contains(&kind) {
-                return Err(Denied::NotChildren(kind).into());
-            }
-            self.check(Verb::Apply, &kind, &key, &None)?;
-            if self.context.permissions.is_absent(&kind) {
-                let absent = absent(&kind, &key, EffectVerb::Apply);
-                steps.push(absent.of_member(Member::Wanted));
-                continue;
-            }
-            let mut object = decode(text)?;
-            self.settle(&mut object, Use::Apply, &kind, &key)?;
-            self.warn_of_status(&object, &kind);
-            children::mark(
-                &mut object,
-                &label,
-                &self.context.manifest.name,
-                &self.context.key.object,
-            )
-            .ok_or_else(|| {
-                ActionError::Json("metadata.labels and .annotations must be objects".into())
-            })?;
-            wanted.insert(ObjectAddress::of(&kind, &key));
-            let force = self.context.permissions.may_force(&kind, &key, None);
-            let apply = self.apply_unless_unchanged(&object, kind, key, &None, force);
-            steps.push(apply.of_member(Member::Wanted));
-        }
-        steps.extend(self.unwanted_children(label, wanted));
-        Ok(steps)
-    }
-
-    /// Deletes the objects with this label that are not `settled`, which are those that already
-    /// have a step, or need none.
-    fn unwanted_children(
-        &mut self,
-        label: String,
-        mut settled: HashSet<ObjectAddress>,
-    ) -> Vec<Draft> {
-        let mut steps = Vec::new();
-        let selector = LabelSelector {
-            requirements: vec![Requirement::Equals(children::LABEL.into(), label)],
-        };
-        for kind in &self.context.permissions.children {
-            for member in self.reader.members(kind, &selector) {
-                let key = member.key().to_key();
-                let owner = children::annotated_key(&self.context.manifest.name, &member);
-                if member.is_being_deleted()
-                    || owner.as_ref() != Some(&self.context.key.object)
-                    || !settled.insert(ObjectAddress::of(kind, &key))
-                {
-                    continue;
-                }
-                // The guest has not asked for this object by name; the operator has withdrawn a
-                // grant. So it is a warning and not an error.
-                if let Err(denied) = self.check(Verb::Delete, kind, &key, &None) {
-                    self.warnings.insert(format!(
-                        "children: {kind} {key} is not wanted any more and stays: {denied}"
-                    ));
-                    continue;
-                }
-                let operation = Operation::Delete {
-                    uid: Some(member.uid().to_owned()),
-                    resource_version: Some(member.resource_version().to_string()),
-                    propagation: None,
-                    grace_period_seconds: None,
-                };
-                let write = write(kind, &key, &None, operation);
-                let delete = Draft::send(EffectVerb::Delete, write);
-                steps.push(delete.of_member(Member::Unwanted));
-            }
-        }
-        steps
-    }
 }
 
-/// A JSON Patch from these finalizers to those, for the object of this uid alone.
-fn finalizer_patch(uid: Option<&str>, have: &[String], wanted: &[&str]) -> Value {
-    let is_it = uid.map(|uid| json!({"op": "test", "path": "/metadata/uid", "value": uid}));
-    // An object without finalizers has no such field, which a test sees as null.
-    let now = if have.is_empty() {
-        Value::Null
-    } else {
-        json!(have)
-    };
-    let is_now = json!({"op": "test", "path": "/metadata/finalizers", "value": now});
-    let set = json!({"op": "add", "path": "/metadata/finalizers", "value": wanted});
-    is_it.into_iter().chain([is_now, set]).collect()
+/// What must hold on the server for an apply to be carried out.
+enum Condition {
+    None,
+    /// There is no object of this name.
+    New,
+    /// The object has this uid. Empty: any.
+    Uid(String),
+}
+
+impl Condition {
+    /// Says it in the body. An apply with a resourceVersion creates an object, but changes only an
+    /// object of that version. No object has version 1: in etcd that is the empty store.
+    fn add_to(self, object: &mut Value) {
+        match self {
+            Self::New => object["metadata"]["resourceVersion"] = "1".into(),
+            Self::Uid(uid) if !uid.is_empty() => object["metadata"]["uid"] = uid.into(),
+            Self::Uid(_) | Self::None => {}
+        }
+    }
 }
 
 fn write(

@@ -20,6 +20,7 @@ use crate::plan::execution::{Executed, Execution, MAX_WINDOW, PendingWrite};
 use crate::plan::write::{Author, Operation, WriteAnswer};
 
 mod absent;
+mod children_of_others;
 mod order;
 mod pairs;
 mod stages;
@@ -597,14 +598,7 @@ fn an_update_that_would_change_nothing_is_not_sent() {
 
 /// What the plugin and the log see of a refused patch of the object `a` of this kind, where the
 /// refusal quotes the object.
-fn heard_of_refusal(mut rig: Rig, kind: &Kind) -> (String, String) {
-    rig.manifest.writes[0].kind = kind.clone();
-    rig.permissions = Permissions::of(&rig.manifest, &Grants::as_requested());
-    let server = Server {
-        answers: vec![ActionResult::Invalid("Invalid value: \"hunter2\"".into())].into(),
-        status: Some("HTTP 422 Invalid".into()),
-        ..Server::default()
-    };
+fn heard_of_refusal(rig: Rig, kind: &Kind) -> (String, String) {
     let patch = Action::Patch {
         kind: kind.clone(),
         key: ObjectKey::new("default", "a"),
@@ -612,7 +606,19 @@ fn heard_of_refusal(mut rig: Rig, kind: &Kind) -> (String, String) {
         patch_type: PatchType::Merge,
         body: "{}".into(),
     };
-    let done = rig.execute(&[patch], &server);
+    heard_of(rig, kind, patch)
+}
+
+/// What the plugin and the log see of a refusal of this action on an object of this kind.
+fn heard_of(mut rig: Rig, kind: &Kind, action: Action) -> (String, String) {
+    rig.manifest.writes[0].kind = kind.clone();
+    rig.permissions = Permissions::of(&rig.manifest, &Grants::as_requested());
+    let server = Server {
+        answers: vec![ActionResult::Invalid("Invalid value: \"hunter2\"".into())].into(),
+        status: Some("HTTP 422 Invalid".into()),
+        ..Server::default()
+    };
+    let done = rig.execute(&[action], &server);
     let [ActionResult::Invalid(text)] = &results(&done)[..] else {
         panic!("{done:?}");
     };
@@ -633,6 +639,24 @@ fn what_the_server_quotes_of_an_object_is_for_who_reads_it_whole() {
         assert!(!plugin.contains("hunter2"), "{plugin}");
         assert!(log.contains("hunter2"), "an operator is to mend it: {log}");
     }
+}
+
+#[test]
+fn what_the_server_says_of_an_object_that_a_plugin_creates_is_for_the_plugin() {
+    let create = |kind: &str| {
+        let metadata = json!({"namespace": "default", "name": "a"});
+        let object = json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
+        Action::Create {
+            object: object.to_string(),
+            subresource: None,
+        }
+    };
+    let pod = Kind::new("", "v1", "Pod");
+    let (plugin, log) = heard_of(Rig::new(&[]), &pod, create("Pod"));
+    assert!(plugin.contains("hunter2") && log.contains("hunter2"));
+    let secret = Kind::new("", "v1", "Secret");
+    let (plugin, log) = heard_of(Rig::new(&[]), &secret, create("Secret"));
+    assert!(!plugin.contains("hunter2") && !log.contains("hunter2"));
 }
 
 #[test]

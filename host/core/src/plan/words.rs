@@ -2,8 +2,9 @@
 //!
 //! A refusal quotes the object: `Invalid value: "..."` can be something that others have put there,
 //! or something that a JSON Patch has copied from another place. So a plugin sees the words only
-//! for objects that it reads whole, and the log does not see them for a Secret that the plugin does
-//! not read whole. Everyone else sees only the kind of refusal and its status.
+//! for objects that it reads whole, and for those that it creates, of which it has written all; and
+//! the log does not see them for a Secret that the plugin does not read whole. Everyone else sees
+//! only the kind of refusal and its status.
 
 use crate::model::outcome::ActionResult;
 use crate::plan::write::{Operation, Write};
@@ -20,10 +21,16 @@ pub(super) enum Audience {
 }
 
 impl Audience {
-    /// For an Event the answer only quotes what the plugin itself has written.
+    /// For an Event, and for an object that is created, the answer only quotes what the plugin
+    /// itself has written. A create of a subresource is about an object that others have written.
     pub fn of(write: &Write, reader: &Reader) -> Self {
         let Write { kind, key, .. } = write;
-        if matches!(write.operation, Operation::Event { .. }) || reader.shows(kind, key, &[]) {
+        let is_its_own = match write.operation {
+            Operation::Event { .. } => true,
+            Operation::Create { .. } => write.subresource.is_none() && !kind.is_secret(),
+            _ => false,
+        };
+        if is_its_own || reader.shows(kind, key, &[]) {
             Self::Plugin
         } else if kind.is_secret() {
             Self::Nobody

@@ -32,6 +32,22 @@ pub enum ReadError {
         /// The namespace that was asked for.
         namespace: String,
     },
+    /// Objects of this kind cannot be read now. The kind is read by a pattern, and one kind that
+    /// cannot be listed must not stop a plugin that reads them all.
+    #[error("{kind} cannot be read now: {reason}")]
+    Unavailable {
+        /// The kind.
+        kind: Kind,
+        /// The reason.
+        reason: String,
+    },
+    /// Objects of this kind are not listed yet: it is read by a pattern and was not asked about
+    /// before. The guest is stopped, and the key runs again when they are.
+    #[error("{0} is not listed yet")]
+    NotYet(Kind),
+    /// A pattern where only a kind can stand. The guest is stopped.
+    #[error("{0} is a pattern: it can be listed, and no single object of it be read")]
+    Pattern(Kind),
     /// The object, or one of the objects of a list, exists but cannot be read. The guest is
     /// stopped, because no answer would be right.
     #[error("{kind} {key} cannot be read: {reason}")]

@@ -1,6 +1,10 @@
 //! The reads of a reconcile: from one snapshot, only of what the plugin may read, and with every
 //! read recorded.
 
+mod patterns;
+
+pub use patterns::KnownKind;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -34,19 +38,37 @@ pub(crate) struct Listed {
 
 /// The part of a list that is still to be read.
 struct Page<'a> {
-    /// Only objects after this key.
-    after: Option<KeyRef<'a>>,
+    /// Only objects after this one. Of a list of one kind only the key counts.
+    after: Option<(&'a Kind, KeyRef<'a>)>,
     /// At most this many objects.
     left: usize,
 }
 
-impl Page<'_> {
+impl<'a> Page<'a> {
     fn whole() -> Self {
         Self {
             after: None,
             left: usize::MAX,
         }
     }
+
+    /// The key after which the objects of a kind are wanted, in a list that is ordered by kinds.
+    /// `None`: none of them.
+    fn after_in(&self, kind: &Kind, is_of_pattern: bool) -> Option<Option<KeyRef<'a>>> {
+        match self.after {
+            Some((last, key)) if !is_of_pattern || last == kind => Some(Some(key)),
+            Some((last, _)) if kind < last => None,
+            _ => Some(None),
+        }
+    }
+}
+
+/// What a list covers: the objects of one informer.
+struct ListPart<'a> {
+    kind: Kind,
+    part: &'a ScopePart,
+    /// What selects them there.
+    filter: Filter,
 }
 
 /// Fuel for each object that a list examines. This and the following costs are chosen so that a
@@ -75,6 +97,8 @@ pub struct Reader {
     subject: Option<OwnSubject>,
     max_answer_bytes: usize,
     fuel: u64,
+    /// The kinds of patterns that were asked about and are not listed yet.
+    unseen: BTreeSet<Kind>,
 }
 
 /// The object whose key is reconciled.
@@ -103,6 +127,7 @@ impl Reader {
             subject: None,
             max_answer_bytes: usize::MAX,
             fuel: u64::MAX,
+            unseen: BTreeSet::new(),
         }
     }
 
@@ -144,12 +169,27 @@ impl Reader {
     /// Finds an object without recording the read. For checks of the host from which the plugin
     /// learns nothing.
     pub(crate) fn find(&self, kind: &Kind, key: &ObjectKey) -> Option<&Arc<Object>> {
-        let part = self.scope.kinds.get(kind)?.part_of(&key.namespace)?;
-        self.cache(part).get(key.parts())
+        self.cache(self.part_of(kind, key)?).get(key.parts())
+    }
+
+    /// Where an object of this key would be, if the plugin reads the kind there and it is listed.
+    fn part_of(&self, kind: &Kind, key: &ObjectKey) -> Option<&ScopePart> {
+        // A plugin runs only when the kinds that it names are listed.
+        if let Some(named) = self.scope.kinds.get(kind) {
+            return named.part_of(&key.namespace);
+        }
+        let of_pattern = self.scope.of_pattern(kind)?;
+        let part = of_pattern.scope.part_of(&key.namespace);
+        part.filter(|part| self.is_listed(part))
+    }
+
+    /// True if the snapshot has all objects of a part of the scope.
+    fn is_listed(&self, part: &ScopePart) -> bool {
+        self.cache(part).is_synced(part.subscribed.detail)
     }
 
     fn unreadable(&self, kind: &Kind, key: &ObjectKey) -> Option<ReadError> {
-        let part = self.scope.kinds.get(kind)?.part_of(&key.namespace)?;
+        let part = self.part_of(kind, key)?;
         let reason = self.cache(part).unreadable().get(key)?;
         Some(ReadError::Unreadable {
             kind: kind.clone(),
@@ -188,10 +228,11 @@ impl Reader {
             self.find_nothing(kind, absent, Some(&key.namespace), None)?;
             return Ok(None);
         }
-        let part = scope_of(&scope, kind).and_then(|scope| {
-            let part = scope.part_of(&key.namespace);
-            part.ok_or_else(|| other_namespace(kind, &key.namespace))
-        });
+        let Some(kind_scope) = self.scope_of(&scope, kind)? else {
+            return Ok(None);
+        };
+        let part = kind_scope.part_of(&key.namespace);
+        let part = part.ok_or_else(|| other_namespace(kind, &key.namespace));
         let part = part.inspect_err(|denied| self.note_denied(denied))?;
         spend(&mut self.fuel, FUEL_PER_READ)?;
         if !is_possible(key) {
@@ -218,7 +259,8 @@ impl Reader {
     }
 
     /// The matching objects as one JSON array, ordered by namespace and name. Each stands on a line
-    /// of its own, so that a guest can decode one after the other.
+    /// of its own, so that a guest can decode one after the other. Of a pattern, they are the
+    /// objects of all its kinds that can be listed, ordered by kind first.
     pub fn list(
         &mut self,
         kind: &Kind,
@@ -228,7 +270,7 @@ impl Reader {
         self.list_part(kind, namespace, filter, Page::whole())
     }
 
-    /// Those objects of a [list](Self::list) that come after this key, at most `limit` of them. The
+    /// Those objects of a [list](Self::list) that come after this one, at most `limit` of them. The
     /// whole list counts as read: whoever reads a page reads the others too, and all of them are
     /// one read.
     pub fn list_page(
@@ -236,7 +278,7 @@ impl Reader {
         kind: &Kind,
         namespace: Option<&str>,
         filter: &ListFilter,
-        after: Option<KeyRef<'_>>,
+        after: Option<(&Kind, KeyRef<'_>)>,
         limit: u32,
     ) -> Result<String, ReadError> {
         if limit == 0 {
@@ -255,9 +297,15 @@ impl Reader {
     ) -> Result<String, ReadError> {
         let scope = self.scope.clone();
         let mut json = String::from("[");
-        for (part, filter) in self.record_list(&scope, kind, namespace, filter)? {
-            self.push_list(&mut json, part, namespace, &filter, &mut page)?;
-            self.check_readable(kind, part, namespace)?;
+        let parts = match kind.is_pattern() {
+            true => self.record_pattern_list(&scope, kind, namespace, filter)?,
+            false => self.record_list(&scope, kind, namespace, filter)?,
+        };
+        for part in parts {
+            if let Some(after) = page.after_in(&part.kind, kind.is_pattern()) {
+                self.push_list(&mut json, &part, namespace, after, &mut page.left)?;
+            }
+            self.check_readable(&part, namespace)?;
         }
         if json.len() > 1 {
             json.push('\n');
@@ -266,41 +314,51 @@ impl Reader {
         Ok(json)
     }
 
-    /// Records a list: in each part of the scope that it covers, with the filter in the host's ids.
-    /// This checks the limits; only then are objects compared with it.
+    /// Records a list of one kind: in each part of the scope that it covers, with the filter in the
+    /// host's ids. This checks the limits; only then are objects compared with it.
     fn record_list<'a>(
         &mut self,
         scope: &'a Scope,
         kind: &Kind,
         namespace: Option<&str>,
         filter: &ListFilter,
-    ) -> Result<Vec<(&'a ScopePart, Filter)>, ReadError> {
+    ) -> Result<Vec<ListPart<'a>>, ReadError> {
         if let Some(absent) = scope.absent.get(kind) {
             self.find_nothing(kind, absent, namespace, Some(filter))?;
             return Ok(Vec::new());
         }
-        let parts = scope_of(scope, kind).and_then(|scope| {
-            let parts = scope.parts_of(namespace);
-            match namespace {
-                Some(namespace) if parts.is_empty() => Err(other_namespace(kind, namespace)),
-                _ => Ok((scope, parts)),
-            }
-        });
-        let (scope, parts) = parts.inspect_err(|denied| self.note_denied(denied))?;
-        if let ListFilter::Labels(selector) = filter
-            && !selector.is_within(MAX_CONDITIONS, MAX_VALUES)
-        {
-            return Err(ReadError::Selector);
+        let Some(kind_scope) = self.scope_of(scope, kind)? else {
+            return Ok(Vec::new());
+        };
+        let parts = kind_scope.parts_of(namespace);
+        if let Some(namespace) = namespace.filter(|_| parts.is_empty()) {
+            let denied = other_namespace(kind, namespace);
+            self.note_denied(&denied);
+            return Err(denied);
         }
-        let mut recorded = Vec::with_capacity(parts.len());
-        for part in parts {
-            let filter = resolve(scope, part, kind, filter)?;
-            spend(&mut self.fuel, FUEL_PER_READ)?;
-            let read = Read::List(part.informer, namespace.map(Arc::from), filter.clone());
-            self.record(read)?;
-            recorded.push((part, filter));
-        }
-        Ok(recorded)
+        check_selector(filter)?;
+        let parts = parts.into_iter();
+        let parts = parts.map(|part| self.record_part(kind_scope, part, kind, namespace, filter));
+        parts.collect()
+    }
+
+    fn record_part<'a>(
+        &mut self,
+        scope: &KindScope,
+        part: &'a ScopePart,
+        kind: &Kind,
+        namespace: Option<&str>,
+        filter: &ListFilter,
+    ) -> Result<ListPart<'a>, ReadError> {
+        let filter = resolve(scope, part, kind, filter)?;
+        spend(&mut self.fuel, FUEL_PER_READ)?;
+        let read = Read::List(part.informer, namespace.map(Arc::from), filter.clone());
+        self.record(read)?;
+        Ok(ListPart {
+            kind: kind.clone(),
+            part,
+            filter,
+        })
     }
 
     /// Makes a read of a kind that the cluster does not serve. It fails if it would fail otherwise.
@@ -319,12 +377,8 @@ impl Reader {
             return Err(denied);
         }
         spend(&mut self.fuel, FUEL_PER_READ)?;
+        filter.map_or(Ok(()), check_selector)?;
         match filter {
-            Some(ListFilter::Labels(selector))
-                if !selector.is_within(MAX_CONDITIONS, MAX_VALUES) =>
-            {
-                Err(ReadError::Selector)
-            }
             Some(ListFilter::Index(name, _)) if !absent.indexes.contains(name) => {
                 Err(ReadError::UnknownIndex {
                     name: name.clone(),
@@ -339,16 +393,15 @@ impl Reader {
     /// wrong.
     fn check_readable(
         &self,
-        kind: &Kind,
-        part: &ScopePart,
+        list: &ListPart<'_>,
         namespace: Option<&str>,
     ) -> Result<(), ReadError> {
-        let mut unreadable = self.cache(part).unreadable().iter();
+        let mut unreadable = self.cache(list.part).unreadable().iter();
         let of_list = unreadable
             .find(|(key, _)| namespace.is_none_or(|namespace| *key.namespace == *namespace));
         of_list.map_or(Ok(()), |(key, reason)| {
             Err(ReadError::Unreadable {
-                kind: kind.clone(),
+                kind: list.kind.clone(),
                 key: key.clone(),
                 reason: reason.clone(),
             })
@@ -363,9 +416,7 @@ impl Reader {
         key: &ObjectKey,
     ) -> Result<Option<Located>, ReadError> {
         self.get(kind, key)?;
-        let scope = self.scope.kinds.get(kind);
-        let part = scope.and_then(|scope| scope.part_of(&key.namespace));
-        let part = part.filter(|_| is_possible(key));
+        let part = self.part_of(kind, key).filter(|_| is_possible(key));
         Ok(part.map(|part| Located {
             informer: part.informer,
             cache: self.snapshot.informers[part.informer].clone(),
@@ -382,13 +433,13 @@ impl Reader {
     ) -> Result<Vec<Listed>, ReadError> {
         let scope = self.scope.clone();
         let parts = self.record_list(&scope, kind, namespace, filter)?;
-        for (part, _) in &parts {
-            self.check_readable(kind, part, namespace)?;
+        for part in &parts {
+            self.check_readable(part, namespace)?;
         }
-        let listed = parts.into_iter().map(|(part, filter)| Listed {
-            informer: part.informer,
-            cache: self.snapshot.informers[part.informer].clone(),
-            filter,
+        let listed = parts.into_iter().map(|list| Listed {
+            informer: list.part.informer,
+            cache: self.snapshot.informers[list.part.informer].clone(),
+            filter: list.filter,
         });
         Ok(listed.collect())
     }
@@ -400,22 +451,19 @@ impl Reader {
 
     /// True if the plugin reads this kind.
     pub(crate) fn may_read(&self, kind: &Kind) -> bool {
-        self.scope.kinds.contains_key(kind)
+        self.scope.kind(kind).is_some()
     }
 
     /// True if the plugin could read an object of this key.
     pub(crate) fn is_in_scope(&self, kind: &Kind, key: &ObjectKey) -> bool {
         let kind = self.readable_as(kind);
-        let scope = kind.and_then(|kind| self.scope.kinds.get(kind));
-        scope.is_some_and(|scope| scope.part_of(&key.namespace).is_some())
+        kind.is_some_and(|kind| self.part_of(kind, key).is_some())
     }
 
     /// True if the plugin reads the whole value at this path of names, in an object of this key and
     /// in exactly this version of the kind. Of an object that selectors exclude it reads nothing.
     pub(crate) fn shows(&self, kind: &Kind, key: &ObjectKey, names: &[&str]) -> bool {
-        let scope = self.scope.kinds.get(kind);
-        let part = scope.and_then(|scope| scope.part_of(&key.namespace));
-        part.is_some_and(|part| {
+        self.part_of(kind, key).is_some_and(|part| {
             let cache = self.cache(part);
             let is_selected = !part.is_narrowed || cache.get(key.parts()).is_some();
             let is_in_view = cache.schema().shows(part.subscribed.view, names);
@@ -426,11 +474,7 @@ impl Reader {
     /// True if an object that is missing in the snapshot does not exist, as far as the snapshot can
     /// tell.
     pub(crate) fn knows(&self, kind: &Kind, key: &ObjectKey) -> bool {
-        let part = self
-            .scope
-            .kinds
-            .get(kind)
-            .and_then(|scope| scope.part_of(&key.namespace));
+        let part = self.part_of(kind, key);
         part.is_some_and(|part| !part.is_narrowed) && self.unreadable(kind, key).is_none()
     }
 
@@ -440,8 +484,7 @@ impl Reader {
         let Some(object) = kind.and_then(|kind| self.find(kind, key)) else {
             return false;
         };
-        let scope = kind.and_then(|kind| self.scope.kinds.get(kind));
-        let part = scope.and_then(|scope| scope.part_of(&key.namespace));
+        let part = kind.and_then(|kind| self.part_of(kind, key));
         part.is_some_and(|part| {
             let mut reads = self.reads.iter();
             reads.any(|read| read.informer() == part.informer && read.has(object))
@@ -455,8 +498,7 @@ impl Reader {
     /// The host's own reads do not count against the guest's limits. They are bounded by the number
     /// of actions in an outcome, and a refused read would look like an object that does not exist.
     pub(crate) fn look_at(&mut self, kind: &Kind, key: &ObjectKey) -> Option<Arc<Object>> {
-        let part = self.scope.kinds.get(kind)?.part_of(&key.namespace)?;
-        let informer = part.informer;
+        let informer = self.part_of(kind, key)?.informer;
         self.reads.insert(Read::Object(informer, key.clone()));
         self.snapshot.informers[informer].get(key.parts()).cloned()
     }
@@ -469,8 +511,7 @@ impl Reader {
         key: &ObjectKey,
         subresource: Option<&str>,
     ) -> Option<Arc<Object>> {
-        let part = self.scope.kinds.get(kind)?.part_of(&key.namespace)?;
-        let informer = part.informer;
+        let informer = self.part_of(kind, key)?.informer;
         let side = match subresource {
             Some("status") => Side::Status,
             _ => Side::Main,
@@ -533,24 +574,25 @@ impl Reader {
     fn push_list(
         &mut self,
         out: &mut String,
-        part: &ScopePart,
+        list: &ListPart<'_>,
         namespace: Option<&str>,
-        filter: &Filter,
-        page: &mut Page<'_>,
+        after: Option<KeyRef<'_>>,
+        left: &mut usize,
     ) -> Result<(), ReadError> {
+        let ListPart { part, filter, .. } = list;
         let cache = &self.snapshot.informers[part.informer];
         let per_object = FUEL_PER_OBJECT + filter.fuel();
         // All texts are found before any is copied. The processor then waits for the memory of many
         // objects at once, and not for one after the other.
         let mut views: Vec<&str> = Vec::new();
-        for object in candidates(cache, namespace, filter, page.after) {
-            if page.left == 0 {
+        for object in candidates(cache, namespace, filter, after) {
+            if *left == 0 {
                 break;
             }
             spend(&mut self.fuel, per_object)?;
             if filter.selects(object, namespace) {
                 views.push(object.view(part.subscribed.view));
-                page.left -= 1;
+                *left -= 1;
             }
         }
         let size: usize = views.iter().map(|view| view.len() + 2).sum();
@@ -573,12 +615,14 @@ fn spend(fuel: &mut u64, more: u64) -> Result<(), ReadError> {
     left.map(drop).ok_or(ReadError::OutOfFuel)
 }
 
-fn scope_of<'a>(scope: &'a Scope, kind: &Kind) -> Result<&'a KindScope, ReadError> {
-    let found = scope.kinds.get(kind);
-    found.ok_or_else(|| match scope.ungranted.contains(kind) {
-        true => ReadError::NotGranted(kind.clone()),
-        false => ReadError::Denied(kind.clone()),
-    })
+/// Refuses a selector that is too large.
+fn check_selector(filter: &ListFilter) -> Result<(), ReadError> {
+    match filter {
+        ListFilter::Labels(selector) if !selector.is_within(MAX_CONDITIONS, MAX_VALUES) => {
+            Err(ReadError::Selector)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn other_namespace(kind: &Kind, namespace: &str) -> ReadError {

@@ -33,15 +33,30 @@ pub(super) fn define(instance: &mut LinkerInstance<'_, StoreState>) -> wasmtime:
         |cx, (query, after, limit): (Query, Option<ObjectRef>, u32)| {
             let kind: Kind = query.kind.parse()?;
             let filter = convert::filter(query.filter)?;
-            let after = after.as_ref().map(|after| KeyRef {
-                namespace: &after.namespace,
-                name: &after.name,
+            // In a list of one kind, only the key counts.
+            let last_kind = match &after {
+                Some(after) if kind.is_pattern() => after.kind.parse()?,
+                _ => kind.clone(),
+            };
+            let after = after.as_ref().map(|after| {
+                let key = KeyRef {
+                    namespace: &after.namespace,
+                    name: &after.name,
+                };
+                (&last_kind, key)
             });
             answer(read(cx, "snapshot.list-page", |reader| {
                 reader.list_page(&kind, query.namespace.as_deref(), &filter, after, limit)
             })?)
         },
-    )
+    )?;
+    instance.func_wrap("kinds", |cx, (pattern,): (String,)| {
+        let pattern: Kind = pattern.parse()?;
+        answer(read(cx, "snapshot.kinds", |reader| {
+            let known = reader.kinds(&pattern)?.into_iter();
+            Ok(known.map(convert::served_kind).collect::<Vec<_>>())
+        })?)
+    })
 }
 
 /// Reads the object of the key that is reconciled, as the guest itself would.
@@ -82,6 +97,9 @@ fn answer<T>(result: Result<T, CoreReadError>) -> wasmtime::Result<Answer<T>> {
             | CoreReadError::NotGranted(_)
             | CoreReadError::OtherNamespace { .. }),
         ) => Ok((Err(ReadError::Denied(error.to_string())),)),
+        Err(error @ CoreReadError::Unavailable { .. }) => {
+            Ok((Err(ReadError::Unavailable(error.to_string())),))
+        }
         Err(error) => Err(stopped(error)),
     }
 }

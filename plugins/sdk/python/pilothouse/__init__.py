@@ -34,6 +34,7 @@ from .objects import (
     set_condition,
 )
 from .outcome import Denied, Failure, Outcome, Retry, Stage, Terminal
+from .quantity import InvalidQuantity, Quantity
 
 __all__ = [
     "Action",
@@ -52,12 +53,14 @@ __all__ = [
     "Finalizer",
     "Host",
     "Index",
+    "InvalidQuantity",
     "Limits",
     "Manifest",
     "ManifestError",
     "ObjectRef",
     "Outcome",
     "Patch",
+    "Quantity",
     "Read",
     "Request",
     "Retry",

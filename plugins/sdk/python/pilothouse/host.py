@@ -7,10 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from .changes import Effect, selector_text
 from .objects import EPOCH, ObjectRef
+
+if TYPE_CHECKING:
+    from typing import Unpack
 
 # `list` is a method of `Host`, so its annotations cannot name the type.
 Objects = list[dict[str, Any]]
@@ -48,6 +51,17 @@ class Filter:
     """The name of an index of the manifest, and the value."""
 
 
+class Which(TypedDict, total=False):
+    """Which objects of a kind, as the arguments of `Host.list` say it: at most one of these."""
+
+    labels: str | Mapping[str, Any] | None
+    """A selector as kubectl writes it, or a LabelSelector as objects hold it."""
+    match_labels: Mapping[str, str] | None
+    """The labels that the objects have."""
+    index: tuple[str, str] | None
+    """The name of an index of the manifest, and the value."""
+
+
 @dataclass(frozen=True)
 class Query:
     """A question about the objects of a kind."""
@@ -62,9 +76,9 @@ class Query:
         cls,
         kind: str,
         namespace: str | None,
-        labels: str | Mapping[str, Any] | None,
-        match_labels: Mapping[str, str] | None,
-        index: tuple[str, str] | None,
+        labels: str | Mapping[str, Any] | None = None,
+        match_labels: Mapping[str, str] | None = None,
+        index: tuple[str, str] | None = None,
     ) -> Query:
         """The question that the arguments of `Host.list` ask. Raises `ValueError` or `TypeError`
         for those that do not fit together."""
@@ -117,10 +131,7 @@ class Host(ABC):
         self,
         kind: str,
         namespace: str | None = None,
-        *,
-        labels: str | Mapping[str, Any] | None = None,
-        match_labels: Mapping[str, str] | None = None,
-        index: tuple[str, str] | None = None,
+        **which: Unpack[Which],
     ) -> Objects:
         """Lists the objects of a kind, ordered by namespace and name.
 
@@ -134,7 +145,7 @@ class Host(ABC):
 
         Raises `Denied` for what the plugin may not read.
         """
-        query = Query.of(kind, namespace, labels, match_labels, index)
+        query = Query.of(kind, namespace, **which)
         found: Objects = json.loads(self._list(query))
         return found
 
@@ -145,16 +156,14 @@ class Host(ABC):
         *,
         after: ObjectRef | None = None,
         limit: int,
-        labels: str | Mapping[str, Any] | None = None,
-        match_labels: Mapping[str, str] | None = None,
-        index: tuple[str, str] | None = None,
+        **which: Unpack[Which],
     ) -> Objects:
         """Lists as `list` does those objects that come after this one, at most `limit` of them.
 
         Without `after`: the first ones. Fewer than `limit` objects are the last ones. The pages of
         one reconcile agree with each other, and all of them are one read: that of the whole list.
         """
-        query = Query.of(kind, namespace, labels, match_labels, index)
+        query = Query.of(kind, namespace, **which)
         return self._page(query, after, limit)
 
     def pages(
@@ -163,13 +172,11 @@ class Host(ABC):
         namespace: str | None = None,
         *,
         size: int = 500,
-        labels: str | Mapping[str, Any] | None = None,
-        match_labels: Mapping[str, str] | None = None,
-        index: tuple[str, str] | None = None,
+        **which: Unpack[Which],
     ) -> Iterator[Objects]:
         """Lists as `list` does, in pages of at most `size` objects: for a list that does not fit
         into the memory at once. No page is empty."""
-        query = Query.of(kind, namespace, labels, match_labels, index)
+        query = Query.of(kind, namespace, **which)
         after = None
         while page := self._page(query, after, size):
             yield page

@@ -32,6 +32,22 @@ class Selection:
     optional: bool = member(shapes.boolean, default=False, kw_only=True)
     """The plugin works without this kind."""
 
+    def read(self, fields: Sequence[str] = ()) -> Read:
+        """A read of these fields of the selected objects, and of no others.
+
+        The host then neither keeps nor watches the others, and for the plugin there are none: a
+        read of another object finds nothing. So objects of the kind cannot be children. Without
+        fields: the whole objects.
+        """
+        return Read(
+            self.kind,
+            fields,
+            namespaces=self.namespaces,
+            labels=self.labels,
+            field_selector=self.field_selector,
+            optional=self.optional,
+        )
+
 
 @dataclass(frozen=True)
 class Read:
@@ -138,6 +154,11 @@ class Manifest:
     def read_of(self, kind: str) -> Read | None:
         """How it reads a kind. None: it does not."""
         return next((read for read in self.reads if read.kind == kind), None)
+
+    def optional_kinds(self) -> set[str]:
+        """The kinds that it works without."""
+        declared: list[Selection | Read | Write] = [*self.reconciles, *self.reads, *self.writes]
+        return {each.kind for each in declared if each.optional}
 
     def to_document(self) -> dict[str, Any]:
         """The document that the host is given."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .changes import (
     Action,
@@ -23,8 +23,11 @@ from .changes import (
     kebab,
     to_json,
 )
-from .host import Query
+from .host import Query, Which
 from .objects import ObjectRef
+
+if TYPE_CHECKING:
+    from typing import Unpack
 
 
 class Failure(Exception):
@@ -164,14 +167,11 @@ class Outcome:
         self,
         kind: str,
         namespace: str | None = None,
-        *,
-        labels: str | Mapping[str, Any] | None = None,
-        match_labels: Mapping[str, str] | None = None,
-        index: tuple[str, str] | None = None,
+        **which: Unpack[Which],
     ) -> Outcome:
         """As `confirm`, for a list: are these still the objects of a kind that match? The arguments
         are those of `host.list`."""
-        self.questions.append(Query.of(kind, namespace, labels, match_labels, index))
+        self.questions.append(Query.of(kind, namespace, **which))
         return self
 
     @property

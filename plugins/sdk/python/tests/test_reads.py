@@ -26,6 +26,13 @@ class Reads(unittest.TestCase):
         spec = {"ports": [{"name": "http"}, {}, None], "hostname": None}
         self.assertEqual(seen, {"metadata": metadata, "spec": spec})
 
+    def test_a_filter_that_is_none_is_refused_by_its_name(self):
+        for method in ("list", "pages"):
+            with self.subTest(method), self.assertRaisesRegex(TypeError, "'label'"):
+                asking(lambda host: list(getattr(host, method)(POD, label="a=b")), reads=[POD])
+        with self.assertRaisesRegex(TypeError, "'label'"):
+            Outcome().confirm_list(POD, label="a=b")
+
     def test_a_step_for_each_keeps_the_values_of_a_map(self):
         made_of = thing(CONFIG_MAP, "a", data={"x": {"k": 1, "l": 2}, "y": {"k": 3}})
         reads = [Read(CONFIG_MAP, [".data[*].k"])]

@@ -15,6 +15,9 @@ from pilothouse import (
 
 from things import CONFIG_MAP, Turns, thing
 
+LABEL = "84d59720dafd2f17d3f33b7bcea9ab7e"
+"""What the label of the children of the singleton of `p` says: a digest that is the host's."""
+
 
 class Outcomes(Turns):
     def after_a_look(self, now, outcome):
@@ -195,8 +198,29 @@ class Outcomes(Turns):
         text = self.seen[-1].previous[0].text
         self.assertTrue(text.startswith("HTTP 409 Conflict;") and ".data" not in text, text)
 
+    def test_a_strangers_object_of_a_childs_name_is_left_alone(self):
+        cluster = self.cluster(thing(CONFIG_MAP, "a", data={"x": "theirs"}))
+        outcome = Outcome().children([thing(CONFIG_MAP, "a", data={"x": "ours"})])
+        self.assertEqual(self.effects(cluster, outcome), [("apply", "conflict")])
+        self.assertEqual(
+            self.seen[-1].previous[0].text,
+            "v1/ConfigMap default/a exists and is not a child of this key: delete it, give the "
+            "child another name, or make it a child of this key with the label "
+            f"pilothouse.dev/children-of={LABEL}",
+        )
+        self.assertEqual(self.effects(cluster, Outcome().children([])), [])
+        self.assertEqual(self.stored(cluster)["data"], {"x": "theirs"})
+
+    def test_a_stranger_that_the_watches_have_not_brought_is_left_alone(self):
+        cluster = self.cluster()
+        cluster.add_unseen(thing(CONFIG_MAP, "a", data={"x": "theirs"}))
+        outcome = Outcome().children([thing(CONFIG_MAP, "a", data={"x": "ours"})])
+        self.assertEqual(self.effects(cluster, outcome), [("apply", "conflict")])
+        self.assertEqual(self.stored(cluster)["data"], {"x": "theirs"})
+
     def test_children_are_applied_with_force(self):
-        cluster = self.cluster(thing(CONFIG_MAP, "a", data={"x": "others"}))
+        labels = {"pilothouse.dev/children-of": LABEL}
+        cluster = self.cluster(thing(CONFIG_MAP, "a", labels=labels, data={"x": "others"}))
         child = thing(CONFIG_MAP, "a", data={"x": "mine"})
         self.assertEqual(self.effects(cluster, Outcome().children([child])), [("apply", "done")])
         self.assertEqual(self.stored(cluster)["data"], {"x": "mine"})

@@ -14,7 +14,9 @@ pub mod pilothouse {
             #[doc(hidden)]
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
-            /// An object's `apiVersion`, a slash, and its `kind`: `v1/Pod`, `apps/v1/Deployment`.
+            /// An object's `apiVersion`, a slash, and its `kind`: `v1/Pod`, `apps/v1/Deployment`. Where a
+            /// pattern may stand, it is `*` for every kind, `apps/*` for those of a group, and `v1/*` for
+            /// those of the core group.
             pub type Kind = _rt::String;
             /// Names one object.
             #[derive(Clone, Eq, PartialEq)]
@@ -54,6 +56,12 @@ pub mod pilothouse {
         /// the manifest does not declare, a selector or a kind that cannot be parsed, more than 10,000
         /// different questions, a selector of more than 100 conditions or 1,000 values.
         ///
+        /// A kind that is read by a pattern (`*`, `apps/*`, `v1/*`) is cached once somebody asks about it: a
+        /// reconcile that does so first is ended and not counted, and its key runs again when the kind has
+        /// been listed, or ten seconds have not been enough for that. Then the kind is `unavailable` until it
+        /// is listed, which wakes the key. When no key's last reconcile has read it for a minute, the host
+        /// lets it go again.
+        ///
         /// There is an end to what the host remembers. A plugin whose reads take more than 64 MiB (some
         /// 350,000), and a key with more than 64 selectors that name no label an object must have, is
         /// reconciled after any change of the kinds that were asked about. Of keys whose object is gone
@@ -73,6 +81,10 @@ pub mod pilothouse {
                 /// The manifest does not name this kind, or names other namespaces of it, or the operator has
                 /// not granted it.
                 Denied(_rt::String),
+                /// Objects of this kind cannot be read now: the server does not let it be listed and watched, or
+                /// has not answered in time, or the host has no room for another watch. Only of a kind that is
+                /// read by a pattern: the plugin waits for those that it names.
+                Unavailable(_rt::String),
             }
             impl ::core::fmt::Debug for ReadError {
                 fn fmt(
@@ -82,6 +94,9 @@ pub mod pilothouse {
                     match self {
                         ReadError::Denied(e) => {
                             f.debug_tuple("ReadError::Denied").field(e).finish()
+                        }
+                        ReadError::Unavailable(e) => {
+                            f.debug_tuple("ReadError::Unavailable").field(e).finish()
                         }
                     }
                 }
@@ -143,6 +158,10 @@ pub mod pilothouse {
             }
             #[derive(Clone, Eq, PartialEq)]
             pub struct Query {
+                /// A kind, or a pattern that the manifest reads, or a narrower one: all objects of all its kinds,
+                /// but for kinds that are unavailable, ordered by kind, namespace and name. A kind that the
+                /// manifest names itself is among them, as it is read by its name. Which kinds there are, and
+                /// which of them are unavailable, counts as read.
                 pub kind: Kind,
                 /// None: all namespaces that the manifest reads of this kind.
                 pub namespace: Option<_rt::String>,
@@ -160,7 +179,38 @@ pub mod pilothouse {
                         .finish()
                 }
             }
-            /// What can be confirmed.
+            /// A kind that the cluster serves, as discovery describes it.
+            #[derive(Clone, Eq, PartialEq)]
+            pub struct ServedKind {
+                /// In the version that the server prefers.
+                pub kind: Kind,
+                /// Its name in paths and in RBAC rules: `deployments`.
+                pub resource: _rt::String,
+                pub namespaced: bool,
+                /// `get`, `list`, `deletecollection`, …
+                pub verbs: _rt::Vec<_rt::String>,
+                /// `status`, `scale`, …
+                pub subresources: _rt::Vec<_rt::String>,
+                /// Why its objects cannot be read now, if the host has found that out. None: they can, or nobody
+                /// has asked yet.
+                pub unavailable: Option<_rt::String>,
+            }
+            impl ::core::fmt::Debug for ServedKind {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("ServedKind")
+                        .field("kind", &self.kind)
+                        .field("resource", &self.resource)
+                        .field("namespaced", &self.namespaced)
+                        .field("verbs", &self.verbs)
+                        .field("subresources", &self.subresources)
+                        .field("unavailable", &self.unavailable)
+                        .finish()
+                }
+            }
+            /// What can be confirmed. A query of a pattern cannot.
             #[derive(Clone, Eq, PartialEq)]
             pub enum Question {
                 /// Is the object as the snapshot shows it: the same uid, and being deleted only if it is so in
@@ -251,7 +301,7 @@ pub mod pilothouse {
                         ptr4,
                     );
                     let l6 = i32::from(*ptr4.add(0).cast::<u8>());
-                    let result16 = match l6 {
+                    let result19 = match l6 {
                         0 => {
                             let e = {
                                 let l7 = i32::from(
@@ -287,10 +337,9 @@ pub mod pilothouse {
                                 let l11 = i32::from(
                                     *ptr4.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
                                 );
-                                let v15 = match l11 {
-                                    n => {
-                                        debug_assert_eq!(n, 0, "invalid enum discriminant");
-                                        let e15 = {
+                                let v18 = match l11 {
+                                    0 => {
+                                        let e18 = {
                                             let l12 = *ptr4
                                                 .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
@@ -305,16 +354,35 @@ pub mod pilothouse {
                                             );
                                             _rt::string_lift(bytes14)
                                         };
-                                        ReadError::Denied(e15)
+                                        ReadError::Denied(e18)
+                                    }
+                                    n => {
+                                        debug_assert_eq!(n, 1, "invalid enum discriminant");
+                                        let e18 = {
+                                            let l15 = *ptr4
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l16 = *ptr4
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len17 = l16;
+                                            let bytes17 = _rt::Vec::from_raw_parts(
+                                                l15.cast(),
+                                                len17,
+                                                len17,
+                                            );
+                                            _rt::string_lift(bytes17)
+                                        };
+                                        ReadError::Unavailable(e18)
                                     }
                                 };
-                                v15
+                                v18
                             };
                             Err(e)
                         }
                         _ => _rt::invalid_enum_discriminant(),
                     };
-                    result16
+                    result19
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
@@ -430,7 +498,7 @@ pub mod pilothouse {
                         ptr9,
                     );
                     let l11 = i32::from(*ptr9.add(0).cast::<u8>());
-                    let result20 = match l11 {
+                    let result23 = match l11 {
                         0 => {
                             let e = {
                                 let l12 = *ptr9
@@ -454,10 +522,9 @@ pub mod pilothouse {
                                 let l15 = i32::from(
                                     *ptr9.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
                                 );
-                                let v19 = match l15 {
-                                    n => {
-                                        debug_assert_eq!(n, 0, "invalid enum discriminant");
-                                        let e19 = {
+                                let v22 = match l15 {
+                                    0 => {
+                                        let e22 = {
                                             let l16 = *ptr9
                                                 .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
@@ -472,22 +539,41 @@ pub mod pilothouse {
                                             );
                                             _rt::string_lift(bytes18)
                                         };
-                                        ReadError::Denied(e19)
+                                        ReadError::Denied(e22)
+                                    }
+                                    n => {
+                                        debug_assert_eq!(n, 1, "invalid enum discriminant");
+                                        let e22 = {
+                                            let l19 = *ptr9
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l20 = *ptr9
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len21 = l20;
+                                            let bytes21 = _rt::Vec::from_raw_parts(
+                                                l19.cast(),
+                                                len21,
+                                                len21,
+                                            );
+                                            _rt::string_lift(bytes21)
+                                        };
+                                        ReadError::Unavailable(e22)
                                     }
                                 };
-                                v19
+                                v22
                             };
                             Err(e)
                         }
                         _ => _rt::invalid_enum_discriminant(),
                     };
-                    result20
+                    result23
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
             /// Those objects of the same array that come after this one, at most `limit` of them, for a guest
-            /// that cannot hold all of them at once. Of `after` the namespace and the name count; none:
-            /// from the first. Fewer than `limit` objects are the last ones. The pages of one reconcile agree
+            /// that cannot hold all of them at once. Of `after` the namespace and the name count, and in a
+            /// list of a pattern the kind; none: from the first. Fewer than `limit` objects are the last ones. The pages of one reconcile agree
             /// with each other, and all of them are one read: that of the whole list. A `limit` of 0 is a
             /// mistake.
             #[allow(async_fn_in_trait)]
@@ -641,7 +727,7 @@ pub mod pilothouse {
                     }
                     wit_import13(ptr0, ptr12);
                     let l14 = i32::from(*ptr12.add(0).cast::<u8>());
-                    let result23 = match l14 {
+                    let result26 = match l14 {
                         0 => {
                             let e = {
                                 let l15 = *ptr12
@@ -665,10 +751,9 @@ pub mod pilothouse {
                                 let l18 = i32::from(
                                     *ptr12.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
                                 );
-                                let v22 = match l18 {
-                                    n => {
-                                        debug_assert_eq!(n, 0, "invalid enum discriminant");
-                                        let e22 = {
+                                let v25 = match l18 {
+                                    0 => {
+                                        let e25 = {
                                             let l19 = *ptr12
                                                 .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
@@ -683,16 +768,275 @@ pub mod pilothouse {
                                             );
                                             _rt::string_lift(bytes21)
                                         };
-                                        ReadError::Denied(e22)
+                                        ReadError::Denied(e25)
+                                    }
+                                    n => {
+                                        debug_assert_eq!(n, 1, "invalid enum discriminant");
+                                        let e25 = {
+                                            let l22 = *ptr12
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l23 = *ptr12
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len24 = l23;
+                                            let bytes24 = _rt::Vec::from_raw_parts(
+                                                l22.cast(),
+                                                len24,
+                                                len24,
+                                            );
+                                            _rt::string_lift(bytes24)
+                                        };
+                                        ReadError::Unavailable(e25)
                                     }
                                 };
-                                v22
+                                v25
                             };
                             Err(e)
                         }
                         _ => _rt::invalid_enum_discriminant(),
                     };
-                    result23
+                    result26
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// The kinds that the cluster serves and that this pattern includes, ordered by group and kind; or
+            /// the one kind of this name, in whatever version. Of patterns that the manifest reads, and of
+            /// narrower ones.
+            #[allow(async_fn_in_trait)]
+            pub fn kinds(pattern: &str) -> Result<_rt::Vec<ServedKind>, ReadError> {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 4 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 4
+                            * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let vec0 = pattern;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "pilothouse:controller/snapshot@0.2.0")]
+                    unsafe extern "C" {
+                        #[link_name = "kinds"]
+                        fn wit_import2(_: *mut u8, _: usize, _: *mut u8);
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8) {
+                        unreachable!()
+                    }
+                    wit_import2(ptr0.cast_mut(), len0, ptr1);
+                    let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+                    let result38 = match l3 {
+                        0 => {
+                            let e = {
+                                let l4 = *ptr1
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l5 = *ptr1
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let base29 = l4;
+                                let len29 = l5;
+                                let mut result29 = _rt::Vec::with_capacity(len29);
+                                for i in 0..len29 {
+                                    let base = base29
+                                        .add(i * (12 * ::core::mem::size_of::<*const u8>()));
+                                    let e29 = {
+                                        let l6 = *base.add(0).cast::<*mut u8>();
+                                        let l7 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let len8 = l7;
+                                        let bytes8 = _rt::Vec::from_raw_parts(
+                                            l6.cast(),
+                                            len8,
+                                            len8,
+                                        );
+                                        let l9 = *base
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l10 = *base
+                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let len11 = l10;
+                                        let bytes11 = _rt::Vec::from_raw_parts(
+                                            l9.cast(),
+                                            len11,
+                                            len11,
+                                        );
+                                        let l12 = i32::from(
+                                            *base
+                                                .add(4 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        let l13 = *base
+                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l14 = *base
+                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let base18 = l13;
+                                        let len18 = l14;
+                                        let mut result18 = _rt::Vec::with_capacity(len18);
+                                        for i in 0..len18 {
+                                            let base = base18
+                                                .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                            let e18 = {
+                                                let l15 = *base.add(0).cast::<*mut u8>();
+                                                let l16 = *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len17 = l16;
+                                                let bytes17 = _rt::Vec::from_raw_parts(
+                                                    l15.cast(),
+                                                    len17,
+                                                    len17,
+                                                );
+                                                _rt::string_lift(bytes17)
+                                            };
+                                            result18.push(e18);
+                                        }
+                                        _rt::cabi_dealloc(
+                                            base18,
+                                            len18 * (2 * ::core::mem::size_of::<*const u8>()),
+                                            ::core::mem::size_of::<*const u8>(),
+                                        );
+                                        let l19 = *base
+                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l20 = *base
+                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let base24 = l19;
+                                        let len24 = l20;
+                                        let mut result24 = _rt::Vec::with_capacity(len24);
+                                        for i in 0..len24 {
+                                            let base = base24
+                                                .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                            let e24 = {
+                                                let l21 = *base.add(0).cast::<*mut u8>();
+                                                let l22 = *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len23 = l22;
+                                                let bytes23 = _rt::Vec::from_raw_parts(
+                                                    l21.cast(),
+                                                    len23,
+                                                    len23,
+                                                );
+                                                _rt::string_lift(bytes23)
+                                            };
+                                            result24.push(e24);
+                                        }
+                                        _rt::cabi_dealloc(
+                                            base24,
+                                            len24 * (2 * ::core::mem::size_of::<*const u8>()),
+                                            ::core::mem::size_of::<*const u8>(),
+                                        );
+                                        let l25 = i32::from(
+                                            *base
+                                                .add(9 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        ServedKind {
+                                            kind: _rt::string_lift(bytes8),
+                                            resource: _rt::string_lift(bytes11),
+                                            namespaced: _rt::bool_lift(l12 as u8),
+                                            verbs: result18,
+                                            subresources: result24,
+                                            unavailable: match l25 {
+                                                0 => None,
+                                                1 => {
+                                                    let e = {
+                                                        let l26 = *base
+                                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l27 = *base
+                                                            .add(11 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        let len28 = l27;
+                                                        let bytes28 = _rt::Vec::from_raw_parts(
+                                                            l26.cast(),
+                                                            len28,
+                                                            len28,
+                                                        );
+                                                        _rt::string_lift(bytes28)
+                                                    };
+                                                    Some(e)
+                                                }
+                                                _ => _rt::invalid_enum_discriminant(),
+                                            },
+                                        }
+                                    };
+                                    result29.push(e29);
+                                }
+                                _rt::cabi_dealloc(
+                                    base29,
+                                    len29 * (12 * ::core::mem::size_of::<*const u8>()),
+                                    ::core::mem::size_of::<*const u8>(),
+                                );
+                                result29
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l30 = i32::from(
+                                    *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                                );
+                                let v37 = match l30 {
+                                    0 => {
+                                        let e37 = {
+                                            let l31 = *ptr1
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l32 = *ptr1
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len33 = l32;
+                                            let bytes33 = _rt::Vec::from_raw_parts(
+                                                l31.cast(),
+                                                len33,
+                                                len33,
+                                            );
+                                            _rt::string_lift(bytes33)
+                                        };
+                                        ReadError::Denied(e37)
+                                    }
+                                    n => {
+                                        debug_assert_eq!(n, 1, "invalid enum discriminant");
+                                        let e37 = {
+                                            let l34 = *ptr1
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l35 = *ptr1
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len36 = l35;
+                                            let bytes36 = _rt::Vec::from_raw_parts(
+                                                l34.cast(),
+                                                len36,
+                                                len36,
+                                            );
+                                            _rt::string_lift(bytes36)
+                                        };
+                                        ReadError::Unavailable(e37)
+                                    }
+                                };
+                                v37
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result38
                 }
             }
         }
@@ -1185,6 +1529,13 @@ pub mod pilothouse {
             /// plugin and key, so that what is left of a key leads back to it. The host sets no owner: who
             /// wants the garbage collector to delete children writes `metadata.ownerReferences`.
             ///
+            /// An object of a child's name without this label is somebody else's, another key's among them.
+            /// It is not touched: its effect is a `conflict`, as for an apply that failed. The same holds
+            /// when it comes into being, or takes a child's place, unseen by the snapshot: the server is
+            /// asked to create a child that the snapshot does not show, and to change only the object that it
+            /// shows. Who wants to hand an object over to the key gives it the label, with the value that the
+            /// conflict names; the apply adds the annotation.
+            ///
             /// When the key's object is gone, the empty list deletes its children; an outcome without a
             /// `children` action leaves them. A key that has children left runs when the host starts, also
             /// when its object went while no host ran.
@@ -1228,8 +1579,10 @@ pub mod pilothouse {
             ///
             /// Owners (`metadata.ownerReferences`) are objects that the plugin sees, with their uids, or
             /// those that were there before. The finalizers of an object that exists are changed by
-            /// `finalizer` alone, but for an apply that leaves out what it had put there. A uid must be that
-            /// of the object the snapshot shows. `metadata.managedFields` is not looked at.
+            /// `finalizer` alone, but for an apply that leaves out what it had put there. An apply,
+            /// update or patch that names a uid is of that object alone: it creates none, and is a `conflict`
+            /// if the object is another one by now. The uid must be that of the object the snapshot shows, if
+            /// it shows one, and is not empty. `metadata.managedFields` is not looked at.
             ///
             /// What would change nothing is not sent, as far as the host can know: an `apply` of what this
             /// plugin has applied already, while the object is as that apply left it or has just these fields
@@ -1399,7 +1752,8 @@ pub mod pilothouse {
             /// How one write has ended.
             ///
             /// The text of an error is for people. The server's own words, which may quote the object, are in
-            /// it where the plugin reads the object whole; else its status, as `HTTP 422 Invalid`.
+            /// it where the plugin reads the object whole or has created it; else its status, as `HTTP 422
+            /// Invalid`.
             #[derive(Clone, Eq, PartialEq)]
             pub enum ActionResult {
                 /// Sent and accepted. The object's resourceVersion afterwards, where the server returned one.
@@ -1410,7 +1764,7 @@ pub mod pilothouse {
                 Skipped,
                 /// 409: another field manager owns a field, or a precondition no longer holds. Also a JSON
                 /// Patch that does not fit the object as it is: one of its tests fails, or what it changes is
-                /// not there.
+                /// not there. And a child whose name another object has.
                 Conflict(_rt::String),
                 /// 409 on create: there is one of this name.
                 AlreadyExists(_rt::String),
@@ -1592,6 +1946,11 @@ pub mod exports {
                     /// The least time from the end of this run to the next one, whatever changes: for what has a
                     /// period of its own, or reads much. What changes meanwhile is not lost, the key runs then. At
                     /// most an hour; zero asks for nothing. Another version of the plugin does not wait.
+                    ///
+                    /// What an outcome applies counts as read, so it is followed by one more run, which waits for
+                    /// this time as well. If that run asks for a time again, what changes after it waits once more.
+                    /// A plugin that wants to follow the next change at once asks for a time only in the runs after
+                    /// which it needs the rest.
                     pub not_before: Milliseconds,
                     /// What the key's next request brings as `memo`: any text, of at most 64 KiB. Replacing it runs
                     /// nothing.
@@ -3709,10 +4068,16 @@ mod _rt {
             self as i32
         }
     }
-    pub use alloc_crate::alloc;
-    #[cfg(target_arch = "wasm32")]
-    pub fn run_ctors_once() {
-        wit_bindgen::rt::run_ctors_once();
+    pub unsafe fn bool_lift(val: u8) -> bool {
+        if cfg!(debug_assertions) {
+            match val {
+                0 => false,
+                1 => true,
+                _ => panic!("invalid bool discriminant"),
+            }
+        } else {
+            val != 0
+        }
     }
     pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
         if size == 0 {
@@ -3722,6 +4087,11 @@ mod _rt {
             let layout = alloc::Layout::from_size_align_unchecked(size, align);
             alloc::dealloc(ptr, layout);
         }
+    }
+    pub use alloc_crate::alloc;
+    #[cfg(target_arch = "wasm32")]
+    pub fn run_ctors_once() {
+        wit_bindgen::rt::run_ctors_once();
     }
     pub fn as_i64<T: AsI64>(t: T) -> i64 {
         t.as_i64()
@@ -3779,23 +4149,26 @@ macro_rules! __export_controller_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:pilothouse:controller@0.2.0:controller:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2583] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2716] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x96\x13\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x9b\x14\x01A\x02\x01\
 A\x13\x01B\x08\x01s\x04\0\x04kind\x03\0\0\x01r\x03\x04kind\x01\x09namespaces\x04\
 names\x04\0\x0aobject-ref\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\x01w\x04\0\x0cm\
 illiseconds\x03\0\x06\x03\0!pilothouse:controller/types@0.2.0\x05\0\x02\x03\0\0\x04\
-kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\x1b\x02\x03\x02\x01\x01\x04\
+kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\"\x02\x03\x02\x01\x01\x04\
 \0\x04kind\x03\0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\
-\x01\x03\x04\0\x04json\x03\0\x04\x01q\x01\x06denied\x01s\0\x04\0\x0aread-error\x03\
-\0\x06\x01r\x02\x04names\x05values\x04\0\x0bindex-value\x03\0\x08\x01q\x03\x0aev\
-erything\0\0\x06labels\x01s\0\x05index\x01\x09\0\x04\0\x06filter\x03\0\x0a\x01ks\
-\x01r\x03\x04kind\x01\x09namespace\x0c\x06filter\x0b\x04\0\x05query\x03\0\x0d\x01\
-q\x02\x06object\x01\x03\0\x07objects\x01\x0e\0\x04\0\x08question\x03\0\x0f\x01k\x05\
-\x01j\x01\x11\x01\x07\x01@\x01\x06object\x03\0\x12\x04\0\x03get\x01\x13\x01j\x01\
-\x05\x01\x07\x01@\x01\x05query\x0e\0\x14\x04\0\x04list\x01\x15\x01k\x03\x01@\x03\
-\x05query\x0e\x05after\x16\x05limity\0\x14\x04\0\x09list-page\x01\x17\x03\0$pilo\
-thouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\x02\
+\x01\x03\x04\0\x04json\x03\0\x04\x01q\x02\x06denied\x01s\0\x0bunavailable\x01s\0\
+\x04\0\x0aread-error\x03\0\x06\x01r\x02\x04names\x05values\x04\0\x0bindex-value\x03\
+\0\x08\x01q\x03\x0aeverything\0\0\x06labels\x01s\0\x05index\x01\x09\0\x04\0\x06f\
+ilter\x03\0\x0a\x01ks\x01r\x03\x04kind\x01\x09namespace\x0c\x06filter\x0b\x04\0\x05\
+query\x03\0\x0d\x01ps\x01r\x06\x04kind\x01\x08resources\x0anamespaced\x7f\x05ver\
+bs\x0f\x0csubresources\x0f\x0bunavailable\x0c\x04\0\x0bserved-kind\x03\0\x10\x01\
+q\x02\x06object\x01\x03\0\x07objects\x01\x0e\0\x04\0\x08question\x03\0\x12\x01k\x05\
+\x01j\x01\x14\x01\x07\x01@\x01\x06object\x03\0\x15\x04\0\x03get\x01\x16\x01j\x01\
+\x05\x01\x07\x01@\x01\x05query\x0e\0\x17\x04\0\x04list\x01\x18\x01k\x03\x01@\x03\
+\x05query\x0e\x05after\x19\x05limity\0\x17\x04\0\x09list-page\x01\x1a\x01p\x11\x01\
+j\x01\x1b\x01\x07\x01@\x01\x07pattern\x01\0\x1c\x04\0\x05kinds\x01\x1d\x03\0$pil\
+othouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\x02\
 \x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\0\0\x01\x04\0\x03now\x01\x02\
 \x03\0!pilothouse:controller/clock@0.2.0\x05\x06\x01B\x06\x01m\x04\x05debug\x04i\
 nfo\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01@\x03\x05leve\
@@ -3853,22 +4226,25 @@ pub use __export_controller_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2191] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xee\x0f\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2324] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xf3\x10\x01A\x02\x01\
 A\x0e\x01B\x08\x01s\x04\0\x04kind\x03\0\0\x01r\x03\x04kind\x01\x09namespaces\x04\
 names\x04\0\x0aobject-ref\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\x01w\x04\0\x0cm\
 illiseconds\x03\0\x06\x03\0!pilothouse:controller/types@0.2.0\x05\0\x02\x03\0\0\x04\
-kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\x1b\x02\x03\x02\x01\x01\x04\
+kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\"\x02\x03\x02\x01\x01\x04\
 \0\x04kind\x03\0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\
-\x01\x03\x04\0\x04json\x03\0\x04\x01q\x01\x06denied\x01s\0\x04\0\x0aread-error\x03\
-\0\x06\x01r\x02\x04names\x05values\x04\0\x0bindex-value\x03\0\x08\x01q\x03\x0aev\
-erything\0\0\x06labels\x01s\0\x05index\x01\x09\0\x04\0\x06filter\x03\0\x0a\x01ks\
-\x01r\x03\x04kind\x01\x09namespace\x0c\x06filter\x0b\x04\0\x05query\x03\0\x0d\x01\
-q\x02\x06object\x01\x03\0\x07objects\x01\x0e\0\x04\0\x08question\x03\0\x0f\x01k\x05\
-\x01j\x01\x11\x01\x07\x01@\x01\x06object\x03\0\x12\x04\0\x03get\x01\x13\x01j\x01\
-\x05\x01\x07\x01@\x01\x05query\x0e\0\x14\x04\0\x04list\x01\x15\x01k\x03\x01@\x03\
-\x05query\x0e\x05after\x16\x05limity\0\x14\x04\0\x09list-page\x01\x17\x03\0$pilo\
-thouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\x02\
+\x01\x03\x04\0\x04json\x03\0\x04\x01q\x02\x06denied\x01s\0\x0bunavailable\x01s\0\
+\x04\0\x0aread-error\x03\0\x06\x01r\x02\x04names\x05values\x04\0\x0bindex-value\x03\
+\0\x08\x01q\x03\x0aeverything\0\0\x06labels\x01s\0\x05index\x01\x09\0\x04\0\x06f\
+ilter\x03\0\x0a\x01ks\x01r\x03\x04kind\x01\x09namespace\x0c\x06filter\x0b\x04\0\x05\
+query\x03\0\x0d\x01ps\x01r\x06\x04kind\x01\x08resources\x0anamespaced\x7f\x05ver\
+bs\x0f\x0csubresources\x0f\x0bunavailable\x0c\x04\0\x0bserved-kind\x03\0\x10\x01\
+q\x02\x06object\x01\x03\0\x07objects\x01\x0e\0\x04\0\x08question\x03\0\x12\x01k\x05\
+\x01j\x01\x14\x01\x07\x01@\x01\x06object\x03\0\x15\x04\0\x03get\x01\x16\x01j\x01\
+\x05\x01\x07\x01@\x01\x05query\x0e\0\x17\x04\0\x04list\x01\x18\x01k\x03\x01@\x03\
+\x05query\x0e\x05after\x19\x05limity\0\x17\x04\0\x09list-page\x01\x1a\x01p\x11\x01\
+j\x01\x1b\x01\x07\x01@\x01\x07pattern\x01\0\x1c\x04\0\x05kinds\x01\x1d\x03\0$pil\
+othouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\x02\
 \x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\0\0\x01\x04\0\x03now\x01\x02\
 \x03\0!pilothouse:controller/clock@0.2.0\x05\x06\x01B\x06\x01m\x04\x05debug\x04i\
 nfo\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01@\x03\x05leve\

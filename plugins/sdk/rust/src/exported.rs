@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::bindings::exports::pilothouse::controller::plugin::Guest;
 use crate::bindings::pilothouse::controller::{clock, log, snapshot};
-use crate::{Controller, Failure, Host, Level, ObjectRef, Outcome, Query, ReadError, Request};
+use crate::{
+    Controller, Failure, Host, Level, ObjectRef, Outcome, Query, ReadError, Request, ServedKind,
+};
 
 /// Exports a controller to the host. [`register!`](crate::register) uses it.
 pub struct Exported<C>(PhantomData<C>);
@@ -58,6 +60,10 @@ impl Host for Imports {
         limit: u32,
     ) -> Result<String, ReadError> {
         snapshot::list_page(query, after, limit)
+    }
+
+    fn served_kinds(&self, pattern: &str) -> Result<Vec<ServedKind>, ReadError> {
+        snapshot::kinds(pattern)
     }
 
     fn now(&self) -> Duration {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Failure, Filter, IndexValue, Level, ObjectRef, Query, ReadError};
+use crate::{Failure, Filter, IndexValue, Level, ObjectRef, Query, ReadError, ServedKind};
 
 /// The host during one reconcile. Its reads are answered from one frozen snapshot: reading the same
 /// thing twice gives the same answer.
@@ -22,7 +22,7 @@ pub trait Host {
     /// # Errors
     ///
     /// The manifest does not declare this kind, or not in this namespace, or the operator has not
-    /// granted it.
+    /// granted it. Or the kind is read by a pattern and is unavailable.
     fn get_json(&self, object: &ObjectRef) -> Result<Option<String>, ReadError>;
 
     /// The matching objects, each reduced to the manifest's fields, as one JSON array ordered by
@@ -48,6 +48,15 @@ pub trait Host {
         after: Option<&ObjectRef>,
         limit: u32,
     ) -> Result<String, ReadError>;
+
+    /// The kinds that the cluster serves and that this pattern (`*`, `apps/*`, `v1/*`) includes,
+    /// ordered by group and kind; or the one kind of this name, in whatever version. Which they
+    /// are, and which of them are unavailable, counts as read.
+    ///
+    /// # Errors
+    ///
+    /// The manifest reads no such pattern, or the operator has not granted it.
+    fn served_kinds(&self, pattern: &str) -> Result<Vec<ServedKind>, ReadError>;
 
     /// The time of this reconcile, since the Unix epoch. It does not advance during a reconcile,
     /// and calling this is recorded like a read.
@@ -104,6 +113,16 @@ impl dyn Host + '_ {
         }
     }
 
+    /// The kinds that the cluster serves and that a pattern includes: see
+    /// [`served_kinds`](Host::served_kinds).
+    ///
+    /// # Errors
+    ///
+    /// The plugin may not read the pattern.
+    pub fn kinds(&self, pattern: &str) -> Result<Vec<ServedKind>, Failure> {
+        Ok(self.served_kinds(pattern)?)
+    }
+
     /// Logs a line for debugging this plugin. The host hides such lines by default.
     pub fn debug(&self, message: &str, fields: &[(&str, &str)]) {
         self.log(Level::Debug, message, fields);
@@ -157,17 +176,25 @@ impl<T: DeserializeOwned> Pages<'_, T> {
         let objects = decode_list(kind, &json)?;
         if objects.len() == size as usize {
             let last = json.lines().rev().nth(1).unwrap_or_default();
-            let Named { metadata } = serde_json::from_str(last)?;
-            let key = ObjectRef::new(kind, &metadata.namespace, &metadata.name);
+            let last: Named = serde_json::from_str(last)?;
+            // In a list of a pattern, each object says of which kind it is.
+            let of_pattern = last.api_version.zip(last.kind);
+            let own = of_pattern.map(|(api_version, kind)| format!("{api_version}/{kind}"));
+            let kind = own.as_deref().unwrap_or(kind);
+            let Name { namespace, name } = last.metadata;
+            let key = ObjectRef::new(kind, &namespace, &name);
             self.after = Some(Some(key));
         }
         Ok(objects)
     }
 }
 
-/// What every view of an object has.
+/// What every view of an object has, and what it has in a list of a pattern.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Named {
+    api_version: Option<String>,
+    kind: Option<String>,
     metadata: Name,
 }
 

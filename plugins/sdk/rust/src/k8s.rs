@@ -10,7 +10,10 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::projection::whole;
-use crate::{Kind, Metadata, ObjectRef, OwnerReference, Projection, Shape, Time};
+use crate::{
+    InvalidQuantity, Kind, LabelExpression, Metadata, MicroTime, ObjectRef, OwnerReference,
+    Projection, Shape, Time,
+};
 
 impl<T: Resource> Kind for T {
     const KIND: &'static str = Joined::<T>::TEXT;
@@ -77,6 +80,52 @@ impl From<OwnerReference> for v1::OwnerReference {
     }
 }
 
+impl From<&v1::OwnerReference> for OwnerReference {
+    fn from(owner: &v1::OwnerReference) -> Self {
+        Self {
+            api_version: owner.api_version.clone(),
+            kind: owner.kind.clone(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+            controller: owner.controller.unwrap_or_default(),
+            block_owner_deletion: owner.block_owner_deletion.unwrap_or_default(),
+        }
+    }
+}
+
+impl From<&v1::LabelSelector> for crate::LabelSelector {
+    fn from(selector: &v1::LabelSelector) -> Self {
+        let expressions = selector.match_expressions.iter().flatten();
+        let expressions = expressions.map(|expression| LabelExpression {
+            key: expression.key.clone(),
+            operator: expression.operator.clone(),
+            values: expression.values.clone().unwrap_or_default(),
+        });
+        Self {
+            match_labels: selector.match_labels.clone().unwrap_or_default(),
+            match_expressions: expressions.collect(),
+        }
+    }
+}
+
+impl From<&IntOrString> for crate::IntOrString {
+    fn from(value: &IntOrString) -> Self {
+        match value {
+            IntOrString::Int(number) => Self::Int(*number),
+            IntOrString::String(text) => Self::String(text.clone()),
+        }
+    }
+}
+
+impl From<crate::IntOrString> for IntOrString {
+    fn from(value: crate::IntOrString) -> Self {
+        match value {
+            crate::IntOrString::Int(number) => Self::Int(number),
+            crate::IntOrString::String(text) => Self::String(text),
+        }
+    }
+}
+
 /// What every view has, of an object that was read.
 impl From<&v1::ObjectMeta> for Metadata {
     fn from(metadata: &v1::ObjectMeta) -> Self {
@@ -87,6 +136,20 @@ impl From<&v1::ObjectMeta> for Metadata {
             uid: text(&metadata.uid),
             deletion_timestamp: metadata.deletion_timestamp.as_ref().map(Time::from),
         }
+    }
+}
+
+impl TryFrom<&Quantity> for crate::Quantity {
+    type Error = InvalidQuantity;
+
+    fn try_from(quantity: &Quantity) -> Result<Self, InvalidQuantity> {
+        quantity.0.parse()
+    }
+}
+
+impl From<crate::Quantity> for Quantity {
+    fn from(quantity: crate::Quantity) -> Self {
+        Self(quantity.to_string())
     }
 }
 
@@ -103,5 +166,21 @@ impl From<Time> for v1::Time {
     fn from(time: Time) -> Self {
         let second = i64::try_from(time.0.as_secs()).unwrap_or(i64::MAX);
         Self(Timestamp::from_second(second).unwrap_or(Timestamp::MAX))
+    }
+}
+
+/// A time before 1970 becomes 1970-01-01.
+impl From<&v1::MicroTime> for MicroTime {
+    fn from(time: &v1::MicroTime) -> Self {
+        let since_epoch = Duration::try_from(time.0.as_duration());
+        Self(since_epoch.unwrap_or_default())
+    }
+}
+
+/// A time after the year 9999 becomes its end.
+impl From<MicroTime> for v1::MicroTime {
+    fn from(time: MicroTime) -> Self {
+        let micros = i64::try_from(time.0.as_micros()).unwrap_or(i64::MAX);
+        Self(Timestamp::from_microsecond(micros).unwrap_or(Timestamp::MAX))
     }
 }

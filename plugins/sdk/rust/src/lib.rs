@@ -97,17 +97,22 @@ extern crate self as pilothouse_sdk;
 #[rustfmt::skip]
 pub mod bindings;
 mod changes;
+mod conditions;
 #[cfg(any(test, all(feature = "log", target_arch = "wasm32")))]
 mod facade;
+mod hash;
 mod host;
+mod int_or_string;
 #[cfg(feature = "k8s-openapi")]
 mod k8s;
+mod label_selector;
 mod manifest;
 mod metadata;
 mod object_ref;
-mod objects;
 mod outcome;
+mod owners;
 mod projection;
+mod quantity;
 #[cfg(not(target_family = "wasm"))]
 pub mod testing;
 mod time;
@@ -126,19 +131,23 @@ pub use bindings::pilothouse::controller::changes::{
 };
 pub use bindings::pilothouse::controller::log::Level;
 pub use bindings::pilothouse::controller::snapshot::{
-    Filter, IndexValue, Query, Question, ReadError,
+    Filter, IndexValue, Query, Question, ReadError, ServedKind,
 };
 pub use bindings::pilothouse::controller::types::ObjectRef;
+pub use conditions::{
+    Condition, find_condition, is_condition_true, remove_condition, set_condition,
+};
+pub use hash::{fnv32, fnv32a, safe_encode, stable_hash};
 pub use host::{Host, Pages};
+pub use int_or_string::{IntOrString, InvalidPercentage};
+pub use label_selector::{InvalidLabelSelector, LabelExpression, LabelSelector};
 pub use manifest::{Index, Limits, Manifest, Read, Selection, Verb, Write};
 pub use metadata::Metadata;
-pub use objects::{
-    Condition, OwnerReference, controller_of, find_condition, is_condition_true, remove_condition,
-    set_condition,
-};
+pub use owners::{OwnerReference, controller_of, is_controlled_by};
 pub use pilothouse_sdk_derive::Projection;
 pub use projection::{Kind, Member, Projection, Shape};
-pub use time::{InvalidTime, Time, rfc3339};
+pub use quantity::{InvalidQuantity, Quantity};
+pub use time::{InvalidTime, MicroTime, Time, rfc3339, rfc3339_micro};
 
 /// A plugin: a manifest, and a function that reconciles one key.
 pub trait Controller {

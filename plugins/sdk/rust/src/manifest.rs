@@ -1,6 +1,8 @@
 //! A plugin's [`Manifest`]: what it reconciles, reads and writes. The host gets it as JSON; each
 //! member is documented in `wit/manifest.schema.json`.
 
+mod selection;
+
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -203,7 +205,7 @@ impl Manifest {
 
     /// Declares that the plugin reads these fields of this kind. List only those that it uses,
     /// because a change to another field then does not run a key. The namespace, name, uid and
-    /// deletionTimestamp of an object are always there.
+    /// deletionTimestamp of an object are always visible, as far as it has them.
     #[must_use]
     pub fn reads<'a>(self, kind: &str, fields: impl IntoIterator<Item = &'a str>) -> Self {
         self.reads_only(Read::new(kind, fields))
@@ -246,8 +248,7 @@ impl Manifest {
         self.declare_write(kind, None, verbs, false)
     }
 
-    /// Declares that the plugin writes this subresource: `status`, `scale`, `eviction`, `binding`,
-    /// ….
+    /// Declares that the plugin writes a subresource: `status`, `scale`, `eviction`, `binding`, ….
     #[must_use]
     pub fn writes_subresource(
         self,
@@ -344,99 +345,6 @@ impl Manifest {
         });
         self
     }
-}
-
-impl Selection {
-    /// Selects all objects of a kind.
-    #[must_use]
-    pub fn of(kind: &str) -> Self {
-        Self {
-            kind: kind.to_owned(),
-            optional: false,
-            labels: String::new(),
-            field_selector: None,
-            namespaces: Vec::new(),
-            also_enqueued_by: Vec::new(),
-        }
-    }
-
-    /// Selects only objects whose labels match this selector, as kubectl writes it:
-    /// `app=web,tier in (a,b),!canary`. May be called several times; the labels must then match
-    /// all selectors.
-    #[must_use]
-    pub fn labels(mut self, selector: &str) -> Self {
-        and(&mut self.labels, selector);
-        self
-    }
-
-    /// Selects only objects that match this field selector, in the API server's syntax:
-    /// `type=kubernetes.io/tls`.
-    #[must_use]
-    pub fn field_selector(mut self, selector: &str) -> Self {
-        self.field_selector = Some(selector.to_owned());
-        self
-    }
-
-    /// Selects only objects in this namespace. May be called several times, for several namespaces.
-    #[must_use]
-    pub fn namespace(mut self, namespace: &str) -> Self {
-        self.namespaces.push(namespace.to_owned());
-        self
-    }
-
-    /// Declares a kind whose objects have the namespace and name of a reconciled object, as
-    /// Endpoints have those of their Service. A key is then reconciled when either object exists.
-    /// The plugin must read the kind.
-    #[must_use]
-    pub fn also_enqueued_by(mut self, kind: &str) -> Self {
-        self.also_enqueued_by.push(kind.to_owned());
-        self
-    }
-}
-
-impl Read {
-    /// Reads these fields of all objects of a kind. Without fields: the whole objects.
-    pub fn new<'a>(kind: &str, fields: impl IntoIterator<Item = &'a str>) -> Self {
-        Self {
-            kind: kind.to_owned(),
-            optional: false,
-            fields: fields.into_iter().map(str::to_owned).collect(),
-            namespaces: Vec::new(),
-            labels: String::new(),
-            field_selector: None,
-        }
-    }
-
-    /// Reads only objects in this namespace. May be called several times, for several namespaces.
-    #[must_use]
-    pub fn namespace(mut self, namespace: &str) -> Self {
-        self.namespaces.push(namespace.to_owned());
-        self
-    }
-
-    /// Reads only objects whose labels match this selector, as kubectl writes it. May be called
-    /// several times; the labels must then match all selectors.
-    #[must_use]
-    pub fn labels(mut self, selector: &str) -> Self {
-        and(&mut self.labels, selector);
-        self
-    }
-
-    /// Reads only objects that match this field selector, in the API server's syntax:
-    /// `spec.nodeName=a`.
-    #[must_use]
-    pub fn field_selector(mut self, selector: &str) -> Self {
-        self.field_selector = Some(selector.to_owned());
-        self
-    }
-}
-
-/// Adds conditions to a selector.
-fn and(labels: &mut String, selector: &str) {
-    if !labels.is_empty() {
-        labels.push(',');
-    }
-    labels.push_str(selector);
 }
 
 #[cfg(test)]

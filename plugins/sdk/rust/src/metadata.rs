@@ -31,4 +31,11 @@ impl Metadata {
     pub fn owner_reference(&self, kind: &str) -> OwnerReference {
         OwnerReference::new(&self.of_kind(kind), &self.uid)
     }
+
+    /// A reference to the object, which is of this kind, as the owner that manages another:
+    /// [`OwnerReference::controller_of`].
+    #[must_use]
+    pub fn controller_reference(&self, kind: &str) -> OwnerReference {
+        OwnerReference::controller_of(&self.of_kind(kind), &self.uid)
+    }
 }

@@ -135,11 +135,13 @@ impl Failure {
     }
 }
 
-/// A terminal failure, because the read would be refused again on every retry.
+/// A terminal failure: a read that was denied would be refused again on every retry, and a kind
+/// that becomes available again runs the key.
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::Denied(message) => Self::Terminal(format!("denied: {message}")),
+            ReadError::Unavailable(message) => Self::Terminal(format!("unavailable: {message}")),
         }
     }
 }

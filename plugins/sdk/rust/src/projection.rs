@@ -209,6 +209,11 @@ whole!(
     Value,
     Map<String, Value>,
     crate::Condition,
+    crate::IntOrString,
+    crate::LabelSelector,
+    crate::MicroTime,
+    crate::OwnerReference,
+    crate::Quantity,
     crate::Time
 );
 

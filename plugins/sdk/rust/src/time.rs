@@ -78,6 +78,49 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
+/// A time in an object that counts microseconds, such as `spec.renewTime` of a Lease or `eventTime`
+/// of an Event. It is read as [`Time`] is, and written with six digits after the second: the API
+/// server takes no other number of them for `MicroTime`.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use pilothouse_sdk::MicroTime;
+///
+/// let renewed: MicroTime = serde_json::from_str("\"2026-01-02T03:04:05.250000Z\"")?;
+/// let ends = MicroTime(renewed.0 + Duration::from_secs(15));
+/// assert_eq!(serde_json::to_string(&ends)?, "\"2026-01-02T03:04:20.250000Z\"");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MicroTime(pub Duration);
+
+impl fmt::Display for MicroTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&rfc3339_micro(self.0))
+    }
+}
+
+impl FromStr for MicroTime {
+    type Err = InvalidTime;
+
+    fn from_str(text: &str) -> Result<Self, InvalidTime> {
+        text.parse().map(|Time(time)| Self(time))
+    }
+}
+
+impl Serialize for MicroTime {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for MicroTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Time::deserialize(deserializer).map(|Time(time)| Self(time))
+    }
+}
+
 /// A time since the Unix epoch, such as [`Host::now`](crate::Host::now), in the format that
 /// objects use: RFC 3339, in UTC, to the second (`2026-01-02T03:04:05Z`). Parts of a second are cut
 /// off.
@@ -87,6 +130,15 @@ pub fn rfc3339(time: Duration) -> String {
     let (year, month, day) = civil(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// As [`rfc3339`], with microseconds: `2026-01-02T03:04:05.678901Z`. Parts of a microsecond are cut
+/// off.
+#[must_use]
+pub fn rfc3339_micro(time: Duration) -> String {
+    let whole = rfc3339(time);
+    let micros = time.subsec_micros();
+    format!("{}.{micros:06}Z", whole.trim_end_matches('Z'))
 }
 
 /// The date that is `days` days after 1970-01-01, in the Gregorian calendar.
@@ -276,6 +328,24 @@ mod tests {
         assert_eq!(text, "\"2026-01-02T03:04:05Z\"");
         let error = serde_json::from_str::<Time>("\"soon\"").unwrap_err();
         assert!(error.to_string().starts_with("\"soon\" is not a time"));
+    }
+
+    #[test]
+    fn a_micro_time_is_written_with_six_digits() {
+        for (text, written) in [
+            ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05.000000Z"),
+            ("2026-01-02T03:04:05.000001Z", "2026-01-02T03:04:05.000001Z"),
+            (
+                "2026-01-02T04:04:05.9999999+01:00",
+                "2026-01-02T03:04:05.999999Z",
+            ),
+        ] {
+            let time: MicroTime = serde_json::from_value(text.into()).unwrap();
+            assert_eq!(serde_json::to_value(time).unwrap(), written);
+            assert_eq!(written.parse::<MicroTime>().unwrap().to_string(), written);
+        }
+        assert!("soon".parse::<MicroTime>().is_err());
+        assert!(serde_json::from_str::<MicroTime>("\"soon\"").is_err());
     }
 
     #[test]

@@ -25,6 +25,29 @@ impl Manifest {
     pub fn reads_as<T: Kind + Projection>(self) -> Self {
         self.reads_only(Read::of::<T>())
     }
+
+    /// Declares that the plugin reads the fields that `T` has, of those objects of its kind that it
+    /// reconciles: the read is narrowed as the [`Selection`](crate::Selection) is, which has been
+    /// declared before.
+    ///
+    /// The host then neither keeps nor watches the others, and for the plugin there are none: a
+    /// read of another object finds nothing. So objects of the kind cannot be
+    /// [`Children`](crate::Children).
+    ///
+    /// # Panics
+    ///
+    /// The plugin does not reconcile the kind, or this is declared before it.
+    #[must_use]
+    pub fn reads_selected_as<T: Kind + Projection>(self) -> Self {
+        let mut selections = self.reconciles.iter();
+        let selection = selections.find(|selection| selection.kind == T::KIND);
+        let selection = selection.unwrap_or_else(|| {
+            panic!("no selection of {} has been declared before", T::KIND);
+        });
+        let fields = T::fields();
+        let read = selection.read(fields.iter().map(String::as_str));
+        self.reads_only(read)
+    }
 }
 
 impl dyn Host + '_ {
@@ -73,6 +96,20 @@ impl Request {
         let owner: Value = self.object()?.ok_or_else(gone)?;
         let uid = owner["metadata"]["uid"].as_str().unwrap_or_default();
         Ok(OwnerReference::new(key, uid))
+    }
+
+    /// A reference to the key's own object as the one that manages what is made for it, as
+    /// Kubernetes' own controllers write it: [`OwnerReference::controller_of`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`owner_reference`](Self::owner_reference).
+    ///
+    /// # Panics
+    ///
+    /// As for [`owner_reference`](Self::owner_reference).
+    pub fn controller_reference(&self) -> Result<OwnerReference, Failure> {
+        Ok(self.owner_reference()?.controller().block_owner_deletion())
     }
 }
 

@@ -11,6 +11,47 @@ use pilothouse_sdk::{
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
+#[test]
+fn a_read_of_what_is_selected_is_narrowed_as_the_selection_is() {
+    let selection = Selection::of(Narrowed::KIND)
+        .labels("a=b")
+        .labels("!c")
+        .namespace("default")
+        .field_selector("type=Opaque");
+    let read = Read {
+        fields: vec![".data".to_owned()],
+        labels: "a=b,!c".to_owned(),
+        namespaces: vec!["default".to_owned()],
+        field_selector: Some("type=Opaque".to_owned()),
+        ..Read::new(Narrowed::KIND, [])
+    };
+    let manifest = |selection: Selection| Manifest::new("test", "1.0.0", selection);
+    let declared = manifest(selection).reads_selected_as::<Narrowed>();
+    assert_eq!(declared.reads, [read]);
+    assert_eq!(check_manifest(&declared), Ok(()));
+
+    let optional = manifest(Selection::of("v1/ConfigMap"))
+        .reconciles_also(Selection::of(Narrowed::KIND))
+        .optional(Narrowed::KIND)
+        .reads("v1/ConfigMap", [".data"])
+        .reads_selected_as::<Narrowed>();
+    assert_eq!(check_manifest(&optional), Ok(()));
+}
+
+#[test]
+#[should_panic(expected = "no selection of v1/Secret has been declared before")]
+fn what_is_not_selected_cannot_be_read_as_selected() {
+    let manifest = Manifest::new("test", "1.0.0", Selection::of("v1/ConfigMap"));
+    let _ = manifest.reads_selected_as::<Narrowed>();
+}
+
+#[derive(Deserialize, Projection)]
+#[projection(kind = "v1/Secret")]
+struct Narrowed {
+    #[serde(rename = "data", default)]
+    _data: BTreeMap<String, String>,
+}
+
 /// One field of each sort that the derive tells apart.
 #[derive(Debug, Deserialize, PartialEq, Projection)]
 #[projection(kind = "example.com/v1/Widget")]

@@ -135,6 +135,7 @@ fn a_failed_key_runs_again_when_its_time_has_come() {
     let failed = |attempt: u32| Run {
         key: Some(ObjectRef::new(TEAMS, "default", "b")),
         error: Some(format!("attempt {attempt}: too many")),
+        effects: Vec::new(),
     };
     assert_eq!(cluster.run_due::<Counts>(), [failed(1)]);
     assert!(cluster.run_due::<Counts>().is_empty(), "not yet");

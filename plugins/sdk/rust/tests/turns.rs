@@ -371,6 +371,32 @@ fn children_that_are_no_longer_wanted_are_deleted() {
 }
 
 #[test]
+fn a_strangers_object_of_a_childs_name_is_left_alone() {
+    let key = ObjectRef::new(CONFIG_MAPS, "default", "x");
+    let theirs = config_map("x", &json!({"k": "theirs"}));
+    let mut cluster = cluster().with(theirs);
+    let children = Children::new([config_map("x", &json!({"k": "ours"}))]).expect("it is JSON");
+    let ActionResult::Conflict(text) = act(&mut cluster, children.clone()) else {
+        panic!("it is taken over");
+    };
+    let (said, label) = text.split_once("pilothouse.dev/children-of=").expect(&text);
+    assert_eq!(
+        said,
+        "v1/ConfigMap default/x exists and is not a child of this key: delete it, give the child \
+         another name, or make it a child of this key with the label "
+    );
+    performed(&mut cluster, &Outcome::done().with(Children::none()));
+    let mut found = cluster.object(&key).expect("it is not deleted").clone();
+    assert_eq!(found["data"], json!({"k": "theirs"}));
+
+    found["metadata"]["labels"] = json!({"pilothouse.dev/children-of": label});
+    let mut cluster = cluster.with(found);
+    assert!(done(&act(&mut cluster, children)));
+    performed(&mut cluster, &Outcome::done().with(Children::none()));
+    assert!(cluster.object(&key).is_none(), "it was handed over");
+}
+
+#[test]
 #[should_panic(
     expected = "the host refuses the outcome: action 1 (apply): denied: apply of v1/Secret"
 )]
@@ -475,7 +501,7 @@ impl Controller for Told {
 #[test]
 fn a_turn_is_told_which_try_it_is_and_what_became_of_the_last() {
     let mut cluster = FakeCluster::new(manifest()).with(site(&json!({"replicas": 1})));
-    let conflict = "[ActionResult::Conflict(\"conflict with another manager: .spec.replicas\")]";
+    let conflict = "[ActionResult::Conflict(\"conflict with another manager: .spec.replicas; with force an apply takes them over\")]";
     assert!(cluster.turn::<Told>("default", "a").is_ok());
     assert!(cluster.turn::<Told>("default", "a").is_err());
     assert!(cluster.turn::<Told>("default", "a").is_ok());

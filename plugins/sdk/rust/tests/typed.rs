@@ -6,9 +6,11 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStatus};
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, PodSpec, PodTemplateSpec};
 use k8s_openapi::api::rbac::v1::ClusterRole;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
-    LabelSelector, ObjectMeta, OwnerReference, Time,
+    LabelSelector, MicroTime, ObjectMeta, OwnerReference, Time,
 };
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use pilothouse_sdk::testing::{FakeCluster, to_json};
 use pilothouse_sdk::{
     Action, Apply, Children, Controller, Delete, Failure, Filter, Host, Kind, Manifest, Metadata,
@@ -268,16 +270,25 @@ impl Controller for Owning {
     }
 
     fn reconcile(request: &Request, _: &dyn Host) -> Result<Outcome, Failure> {
-        request.owner_reference()?;
+        let owner = request.owner_reference()?;
+        let controller = request.controller_reference()?;
+        assert_eq!(controller, owner.controller().block_owner_deletion());
         Ok(Outcome::done())
     }
 }
 
 #[test]
 fn an_object_that_is_gone_owns_nothing() {
-    let failure = FakeCluster::new(Owning::manifest()).reconcile::<Owning>("default", "a");
+    let cluster = FakeCluster::new(Owning::manifest());
     let wanted = Failure::terminal("v1/Pod default/a is gone and cannot own anything");
-    assert_eq!(failure, Err(wanted));
+    assert_eq!(cluster.reconcile::<Owning>("default", "a"), Err(wanted));
+    let cluster = cluster.with(json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "a"},
+    }));
+    assert_eq!(
+        cluster.reconcile::<Owning>("default", "a"),
+        Ok(Outcome::done())
+    );
 }
 
 #[test]
@@ -305,4 +316,49 @@ fn times_and_metadata_are_converted() {
     assert_eq!(metadata.of_kind(Pod::KIND).to_string(), "v1/Pod default/p");
     let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
     assert_eq!(json!(metadata.owner_reference(Pod::KIND)), owner);
+    let controller = json!({
+        "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u",
+        "controller": true, "blockOwnerDeletion": true,
+    });
+    let reference = metadata.controller_reference(Pod::KIND);
+    assert_eq!(json!(OwnerReference::from(reference.clone())), controller);
+    let typed = OwnerReference::from(reference.clone());
+    assert_eq!(pilothouse_sdk::OwnerReference::from(&typed), reference);
+}
+
+#[test]
+fn micro_times_are_converted() {
+    let text = "2026-01-02T03:04:05.000250Z";
+    let time: pilothouse_sdk::MicroTime = text.parse().expect("it is a time");
+    let typed = MicroTime::from(time);
+    assert_eq!(json!(typed), json!(text));
+    assert_eq!(pilothouse_sdk::MicroTime::from(&typed), time);
+}
+
+#[test]
+fn quantities_are_converted() {
+    let typed = Quantity("1.5Gi".to_owned());
+    let own = pilothouse_sdk::Quantity::try_from(&typed).expect("it is a quantity");
+    assert_eq!(Quantity::from(own), Quantity("1536Mi".to_owned()));
+    assert!(pilothouse_sdk::Quantity::try_from(&Quantity("much".to_owned())).is_err());
+}
+
+#[test]
+fn selectors_and_numbers_or_texts_are_converted() {
+    let json = json!({
+        "matchLabels": {"app": "web"},
+        "matchExpressions": [
+            {"key": "tier", "operator": "In", "values": ["a"]},
+            {"key": "canary", "operator": "DoesNotExist"},
+        ],
+    });
+    let typed: LabelSelector = serde_json::from_value(json.clone()).expect("a selector");
+    let selector = pilothouse_sdk::LabelSelector::from(&typed);
+    assert_eq!(json!(selector), json);
+    for json in [json!(3), json!("25%")] {
+        let typed: IntOrString = serde_json::from_value(json.clone()).expect("it is one");
+        let own = pilothouse_sdk::IntOrString::from(&typed);
+        assert_eq!(json!(own), json);
+        assert_eq!(IntOrString::from(own), typed);
+    }
 }

@@ -398,6 +398,14 @@ fn reads(name: &str, host: &dyn Host) -> Told {
             .list::<Value>("v1/Secret", None, &Filter::Everything)
             .map(|_| Outcome::done())
             .map_err(|error| Failure::retry(error.to_string())),
+        "read-everything" => host
+            .list::<Value>("*", None, &Filter::Everything)
+            .map(|_| Outcome::done())
+            .map_err(|error| Failure::retry(error.to_string())),
+        "kinds-flood" => loop {
+            // It is refused each time, and costs something.
+            let _ = host.served_kinds("*");
+        },
         "read-flood" => (0..20_000)
             .try_for_each(|number| {
                 let key = config_map(&format!("n{number}"));

@@ -204,6 +204,33 @@ fn only_the_values_of_secrets_are_a_risk_to_read() {
 }
 
 #[test]
+fn of_a_pattern_it_is_said_what_all_of_it_is() {
+    let pattern = |text: &str| text.parse::<Kind>().unwrap();
+    let read = |text: &str| {
+        let read = ReadDeclaration::new(pattern(text), vec![".metadata.labels".into()]);
+        risks(&manifest(vec![read], vec![])).join("\n")
+    };
+    let all = read("*");
+    assert!(all.contains("of every object of every kind"), "{all}");
+    assert!(all.contains("Secrets included"), "{all}");
+    let apps = read("apps/*");
+    assert!(apps.contains("every kind of the group apps"), "{apps}");
+    assert!(!apps.contains("Secrets"), "{apps}");
+    let write = WriteDeclaration {
+        kind: pattern("*"),
+        subresource: None,
+        verbs: vec![Verb::Delete, Verb::Patch],
+        children: false,
+    };
+    let could = of(write);
+    assert!(
+        could.contains("delete any object, of every kind"),
+        "{could}"
+    );
+    assert!(could.contains("change any object: what runs"), "{could}");
+}
+
+#[test]
 fn every_way_to_the_values_of_secrets_is_named() {
     let secret = Kind::new("", "v1", "Secret");
     let metadata = || ReadDeclaration::new(secret.clone(), vec![".metadata.labels".into()]);

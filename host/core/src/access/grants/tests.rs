@@ -1,4 +1,5 @@
 use super::*;
+use crate::access::permission::Permissions;
 use crate::model::manifest::{IndexDeclaration, Limits, Selection};
 use crate::model::selector::LabelSelector;
 
@@ -384,4 +385,98 @@ fn the_deletion_of_collections_is_granted_by_name_only() {
         !of_names.allows_write(Verb::DeleteCollection, &endpoints, None, &all),
         "a collection has no name"
     );
+}
+
+/// The manifest, which also reads `*` and deletes objects of it.
+fn of_everything() -> Manifest {
+    let mut manifest = manifest();
+    let any: Kind = "*".parse().unwrap();
+    let metadata = vec![".metadata.labels".to_owned()];
+    let read = ReadDeclaration::new(any.clone(), metadata);
+    manifest.reads.push(read);
+    manifest.writes.push(WriteDeclaration {
+        kind: any,
+        subresource: None,
+        verbs: vec![Verb::Delete],
+        children: false,
+    });
+    manifest
+}
+
+fn pattern(group: &str) -> KindName {
+    KindName {
+        group: group.into(),
+        kind: "*".into(),
+    }
+}
+
+#[test]
+fn a_pattern_is_granted_literally_for_all_namespaces_and_never_as_requested() {
+    let manifest = of_everything();
+    let reads = |grants: &Grants| kinds(&grants.limit(&manifest)).contains(&"*");
+    let deletes = |grants: &Grants| {
+        let granted = grants.limit(&manifest).writes;
+        granted.iter().any(|write| write.kind.is_pattern())
+    };
+    assert!(!reads(&Grants::as_requested()) && !deletes(&Grants::as_requested()));
+    let listed = |kind: KindName, namespaces: &[&str]| Grants {
+        what: Granted::Listed {
+            reads: vec![ReadGrant {
+                kind: kind.clone(),
+                namespaces: set(namespaces),
+            }],
+            writes: vec![WriteGrant {
+                kind,
+                subresource: None,
+                verbs: BTreeSet::new(),
+                namespaces: BTreeSet::new(),
+                names: BTreeSet::new(),
+                force: false,
+            }],
+            events: false,
+        },
+        ..Grants::default()
+    };
+    let all = listed(pattern("*"), &[]);
+    assert!(reads(&all) && deletes(&all));
+    let of_group = listed(pattern("apps"), &[]);
+    assert!(!reads(&of_group) && !deletes(&of_group), "it is less");
+    assert!(!reads(&listed(pattern("*"), &["a"])), "all or nothing");
+    let here = Grants {
+        namespaces: set(&["a"]),
+        ..listed(pattern("*"), &[])
+    };
+    assert!(!reads(&here));
+    // What the manifest names itself is not granted by a pattern.
+    let permissions = Permissions::of(&manifest, &all);
+    let may = |kind: &Kind| {
+        let key = ObjectKey::new("a", "x");
+        permissions.check(Verb::Delete, kind, &key, None).is_ok()
+    };
+    assert!(may(&kind("ConfigMap")) && !may(&kind("Endpoints")));
+    assert!(!may(&"*".parse().unwrap()), "nothing is of this kind");
+}
+
+#[test]
+fn a_wider_pattern_grants_a_narrower_one() {
+    let mut manifest = of_everything();
+    for read in manifest
+        .reads
+        .iter_mut()
+        .filter(|read| read.kind.is_pattern())
+    {
+        read.kind = "apps/*".parse().unwrap();
+    }
+    let grants = Grants {
+        what: Granted::Listed {
+            reads: vec![ReadGrant {
+                kind: pattern("*"),
+                namespaces: BTreeSet::new(),
+            }],
+            writes: vec![],
+            events: false,
+        },
+        ..Grants::default()
+    };
+    assert!(kinds(&grants.limit(&manifest)).contains(&"*"));
 }

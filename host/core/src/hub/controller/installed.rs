@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::changed::KeyedChange;
-use crate::access::scope::Scope;
+use crate::access::scope::{PatternScope, Scope};
 use crate::cache::Subscribed;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::gate::{Awaited, Sign};
@@ -93,7 +93,7 @@ impl InstalledVersion {
 
     /// Whether a reconcile began on this version.
     pub fn is_of(&self, held: &RunningKey) -> bool {
-        Arc::ptr_eq(&held.version, &self.version)
+        Arc::ptr_eq(&held.version.installation, &self.version.installation)
     }
 
     /// Whether both are the same file, perhaps with other settings.
@@ -102,10 +102,21 @@ impl InstalledVersion {
     }
 
     pub fn is_synced(&self, snapshot: &Snapshot) -> bool {
-        let mut subscriptions = self.subscriptions.iter();
-        subscriptions.all(|(informer, subscribed)| {
-            snapshot.informers[*informer].is_synced(subscribed.detail)
-        })
+        let mut required = self.version.scope.required();
+        required.all(|part| snapshot.informers[part.informer].is_synced(part.subscribed.detail))
+    }
+
+    /// What the plugin reads.
+    pub fn scope(&self) -> &Scope {
+        &self.version.scope
+    }
+
+    /// Changes which kinds of its patterns have informers. Reconciles that have begun stay those of
+    /// this version.
+    pub fn change_patterns(&mut self, change: impl FnOnce(&mut Vec<PatternScope>)) {
+        let version = Arc::make_mut(&mut self.version);
+        change(&mut Arc::make_mut(&mut version.scope).patterns);
+        self.subscriptions = subscriptions(&version.scope);
     }
 
     pub fn is_started(&self) -> bool {
@@ -240,7 +251,7 @@ impl InstalledVersion {
     pub fn forget_gone_applies(&self, accepted: &[AcceptedWrite], snapshot: &Snapshot) {
         let PluginVersion { scope, applied, .. } = &*self.version;
         for AcceptedWrite { kind, key, trace } in accepted {
-            let scope = scope.kinds.get(kind);
+            let scope = scope.kind(kind);
             let part = scope.and_then(|scope| scope.part_of(&key.namespace));
             let cache = part.map(|part| &snapshot.informers[part.informer]);
             if let (Some(cache), Trace::Version(version)) = (cache, trace)
@@ -256,7 +267,7 @@ impl InstalledVersion {
     /// version.
     pub fn awaited(&self, accepted: &AcceptedWrite) -> Option<Awaited> {
         let kind = self.version.scope.readable_as(&accepted.kind)?;
-        let scope = self.version.scope.kinds.get(kind)?;
+        let scope = self.version.scope.kind(kind)?;
         let part = scope.part_of(&accepted.key.namespace)?;
         Some(Awaited {
             informer: part.informer,
@@ -270,16 +281,26 @@ impl InstalledVersion {
         })
     }
 
-    /// What it reads, and whether each of these informers is synced for it.
+    /// What it reads by name, and whether each of these informers is synced for it.
     pub fn reads(&self, snapshot: &Snapshot) -> Vec<(InformerKey, bool)> {
-        let scopes = self.version.scope.kinds.values();
-        let parts = scopes.flat_map(|scope| &scope.parts);
-        let reads = parts.map(|part| {
+        let kinds = self.version.scope.kinds.values();
+        let reads = kinds.flat_map(|scope| &scope.parts).map(|part| {
             let cache = &snapshot.informers[part.informer];
             let is_synced = cache.is_synced(part.subscribed.detail);
             (cache.informer_key().clone(), is_synced)
         });
         reads.collect()
+    }
+
+    /// The kinds of its patterns that have an informer, and whether each is listed.
+    pub fn of_patterns(&self, snapshot: &Snapshot) -> Vec<(Kind, bool)> {
+        let kinds = self.version.scope.of_patterns().map(|known| {
+            let mut parts = known.scope.parts.iter();
+            let is_listed = parts
+                .all(|part| snapshot.informers[part.informer].is_synced(part.subscribed.detail));
+            (known.kind.clone(), is_listed)
+        });
+        kinds.collect()
     }
 
     /// Its part of the caches: each informer's bytes, shared evenly among the plugins that use it.
@@ -294,8 +315,9 @@ impl InstalledVersion {
 
 /// The plugin's subscription to each informer of its scope.
 fn subscriptions(scope: &Scope) -> BTreeMap<InformerId, Subscribed> {
-    let parts = scope.kinds.values().flat_map(|scope| &scope.parts);
-    let subscriptions = parts.map(|part| (part.informer, part.subscribed.clone()));
+    let subscriptions = scope
+        .parts()
+        .map(|part| (part.informer, part.subscribed.clone()));
     subscriptions.collect()
 }
 

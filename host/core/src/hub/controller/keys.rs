@@ -333,6 +333,7 @@ impl Keys {
             }
             End::Halted => self.run_again(&held, executed, present),
             End::Contradicted => self.contradicted(&held, present.now),
+            End::Unseen => self.decided_nothing(&held, present.now),
         }
         None
     }
@@ -447,6 +448,21 @@ impl Keys {
         let queue = &mut self.ready.due.queue;
         queue.add_after(key, delay, held.priority, now);
         self.done(key, now);
+    }
+
+    /// A reconcile has asked about what is not listed yet. The caller has the key run again.
+    fn decided_nothing(&mut self, held: &RunningKey, now: Time) {
+        let key = &held.request.key;
+        self.ready.due.wrote_nothing(key);
+        if held.is_probe {
+            self.try_the_next_at_once(held, now);
+        }
+        self.done(key, now);
+    }
+
+    /// What the keys have read.
+    pub fn reads(&self) -> &RecordedReads {
+        &self.reads
     }
 
     /// The writes of a reconcile were stopped on the way, so its key is queued again.

@@ -101,7 +101,10 @@ impl RunPermit {
     pub fn judge(&mut self, finished: &Finished, now: Time) -> bool {
         let error = match &finished.end {
             // An unreachable cluster tells nothing about the plugin.
-            End::Halted | End::Contradicted | End::Failed(ReconcileError::Unavailable(_)) => {
+            End::Halted
+            | End::Contradicted
+            | End::Unseen
+            | End::Failed(ReconcileError::Unavailable(_)) => {
                 return false;
             }
             End::Failed(ReconcileError::Run(panic @ RunError::HostPanic(_))) => {

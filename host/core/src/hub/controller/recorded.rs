@@ -38,6 +38,11 @@ impl RecordedReads {
         self.sets.of(key)
     }
 
+    /// Whether a key has read something of this informer.
+    pub fn has(&self, informer: InformerId) -> bool {
+        self.sets.has(informer)
+    }
+
     /// The number of recorded reads, each counted once per key.
     pub fn len(&self) -> usize {
         self.sets.len()
@@ -91,7 +96,9 @@ impl RecordedReads {
         let Missed::Changes(changes) = missed else {
             return (None, 0);
         };
-        if ran.held.sequence < self.turned_at {
+        // An informer of a pattern may have ended meanwhile. Nothing more comes from it.
+        let has_ended = |read: &Read| !installed.uses(read.informer());
+        if ran.held.sequence < self.turned_at || ran.reads.iter().any(has_ended) {
             return (None, 0);
         }
         let mut left = MISSED_COMPARISONS;
@@ -117,6 +124,7 @@ impl RecordedReads {
         // If the subject is gone, perhaps only because it is no longer selected, the guest's reads
         // of it were not recorded. A recorded one is the host's own, made for planning, and nothing
         // else wakes the key when such an object changes.
+        let reads = reads.filter(|read| installed.uses(read.informer()));
         let reads = reads.filter(|read| held.is_gone || !installed.is_own(read, key));
         let reads: BTreeSet<Read> = reads.cloned().collect();
         let cost = reads.len() * COMPARISONS_PER_READ;

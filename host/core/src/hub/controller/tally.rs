@@ -40,7 +40,7 @@ impl Tally {
         match &finished.end {
             End::Done(requeue_after) => self.succeeded(*requeue_after),
             End::Failed(error) => self.failed(&finished.held.request.key, error, now),
-            End::Halted => {}
+            End::Halted | End::Unseen => {}
             End::Contradicted => self.counts.contradicted += 1,
         }
     }
@@ -68,6 +68,7 @@ impl Tally {
             ReconcileError::Plan(_) => self.counts.refused += 1,
             ReconcileError::Unconfirmed(_)
             | ReconcileError::Write { .. }
+            | ReconcileError::Unseen(_)
             | ReconcileError::Unavailable(_) => {}
         }
     }

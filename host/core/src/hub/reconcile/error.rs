@@ -1,8 +1,10 @@
 //! Why a reconcile failed.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::hub::plugin::RunError;
+use crate::model::key::Kind;
 use crate::model::outcome::Failure;
 use crate::model::text::cut;
 use crate::plan::PlanError;
@@ -36,6 +38,10 @@ pub enum ReconcileError {
         /// How long the server wants to be left alone.
         retry_after: Option<Duration>,
     },
+    /// It has asked about kinds of a pattern that are not listed yet. That is no failure: it runs
+    /// again when they are.
+    #[error("{} and {} more kinds are not listed yet", .0.first().map(ToString::to_string).unwrap_or_default(), .0.len() - 1)]
+    Unseen(BTreeSet<Kind>),
     /// The cluster could not be reached. That is not the key's fault: it is retried as soon as the
     /// cluster can be reached.
     #[error("{0}")]
@@ -51,6 +57,7 @@ impl ReconcileError {
             | Self::Retry(_)
             | Self::Unconfirmed(_)
             | Self::Write { .. }
+            | Self::Unseen(_)
             | Self::Unavailable(_) => false,
             Self::Run(_) | Self::Plan(_) => true,
         }
@@ -69,6 +76,7 @@ impl ReconcileError {
             | Self::Plan(_)
             | Self::Retry(_)
             | Self::Unconfirmed(_)
+            | Self::Unseen(_)
             | Self::Unavailable(_) => Duration::ZERO,
         }
     }

@@ -92,6 +92,8 @@ pub(in crate::hub) enum End {
     Halted,
     /// Nothing was written: the API server has contradicted the snapshot that it was decided on.
     Contradicted,
+    /// Nothing was decided: kinds that it has asked about are not listed yet.
+    Unseen,
 }
 
 impl Finished {
@@ -100,6 +102,16 @@ impl Finished {
         Self {
             held,
             end: End::Failed(error),
+            remembered: None,
+            executed: Executed::default(),
+        }
+    }
+
+    /// Nothing was decided, because the snapshot lacks kinds that were asked about.
+    pub(in crate::hub) fn unseen(held: RunningKey) -> Self {
+        Self {
+            held,
+            end: End::Unseen,
             remembered: None,
             executed: Executed::default(),
         }
@@ -137,7 +149,9 @@ impl Finished {
         // What was stopped on the way goes on as soon as it may.
         let not_before = match end {
             End::Halted => Duration::ZERO,
-            End::Done(_) | End::Failed(_) | End::Contradicted => not_before.min(MAX_NOT_BEFORE),
+            End::Done(_) | End::Failed(_) | End::Contradicted | End::Unseen => {
+                not_before.min(MAX_NOT_BEFORE)
+            }
         };
         Self {
             held,
@@ -156,7 +170,7 @@ impl Finished {
     pub fn error(&self) -> Option<&ReconcileError> {
         match &self.end {
             End::Failed(error) => Some(error),
-            End::Done(_) | End::Halted | End::Contradicted => None,
+            End::Done(_) | End::Halted | End::Contradicted | End::Unseen => None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! What an outcome asks to be remembered of its key: a memo, and a time before which it does not
 //! run.
 
+use super::gate::run_writing;
 use super::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -78,6 +79,29 @@ fn a_key_does_not_run_before_its_time_and_misses_no_change() {
     assert_eq!(rig.run(), NONE, "nothing has changed since");
     rig.put(&service(), "a", "");
     assert_eq!(rig.run(), ["a"], "its time is over");
+}
+
+/// As `wit/world.wit` says of `not-before`.
+#[test]
+fn what_a_run_has_written_is_looked_at_after_its_time_and_that_run_has_a_time_of_its_own() {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    let mut rig = counting(HOUR);
+    rig.put(&service(), "a", "");
+    let version = (rig.version + 1).to_string();
+    let shown = Trace::Version(ResourceVersion::new(&version));
+    run_writing(&mut rig, service(), "a", shown);
+    rig.put(&service(), "a", r#""is":"written""#);
+    rig.now = HOUR - MINUTE;
+    assert_eq!(rig.run(), NONE);
+    rig.now = HOUR;
+    assert_eq!(rig.run(), ["a"], "it looks at what it has written");
+    rig.now += MINUTE;
+    rig.put(&service(), "a", r#""is":"changed""#);
+    assert_eq!(rig.run(), NONE);
+    rig.now = 2 * HOUR;
+    assert_eq!(rig.run(), ["a"], "nothing is lost");
+    rig.now += HOUR;
+    assert_eq!(rig.run(), NONE);
 }
 
 #[test]

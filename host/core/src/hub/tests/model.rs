@@ -686,6 +686,11 @@ impl Life {
                 let object: serde_json::Value = serde_json::from_str(object).unwrap();
                 let metadata = &object["metadata"];
                 let text = |of: &serde_json::Value| of.as_str().unwrap().to_owned();
+                let is_it = here.is_some_and(|here| metadata["uid"] == format!("u{}", here.uid));
+                let is_new = here.is_none() && metadata["resourceVersion"].is_string();
+                if !is_it && !is_new {
+                    return Err(conflict());
+                }
                 let marks = Marks {
                     label: text(&metadata["labels"][children::LABEL]),
                     annotation: text(&metadata["annotations"][children::ANNOTATION]),
@@ -941,7 +946,7 @@ impl Life {
     }
 
     /// Checks that the children that exist are those that the last version wants, except for keys
-    /// that have failed terminally.
+    /// that have failed terminally, and for names that a stranger has.
     fn check_children(&self) -> Result<(), TestCaseError> {
         if !self.version.keeps_children() {
             return Ok(());
@@ -962,7 +967,11 @@ impl Life {
             let (is_pod, key) = &place;
             let child = child_of(&key.name).unwrap();
             let child = (!is_pod, ObjectKey::new(&key.namespace, &child));
-            let child = self.world.get(&child).filter(|child| child.marks.is_some());
+            let child = self.world.get(&child);
+            if child.is_some_and(|child| child.marks.is_none()) {
+                // A stranger has the child's name.
+                continue;
+            }
             let state = child.map(|child| child.state);
             prop_assert_eq!(state, wanted.map(|label| label * 4), "child of {:?}", place);
         }

@@ -143,6 +143,13 @@ impl Texts {
     }
 
     fn kind(&mut self, place: &'static str, kind: &Kind) -> Result<(), ManifestError> {
+        // Of a pattern only the group can be of any text.
+        let of_group = Kind::new(&kind.group, "v1", "Any");
+        let kind = match kind.is_pattern() && kind.to_string() == "*" {
+            true => return Ok(()),
+            false if kind.is_pattern() => &of_group,
+            false => kind,
+        };
         let Kind {
             group,
             version,

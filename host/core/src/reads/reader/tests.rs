@@ -135,7 +135,9 @@ fn in_pages(reader: &mut Reader, filter: &ListFilter, size: u32) -> Vec<String> 
             namespace: text("namespace"),
             name: text("name"),
         });
-        let page = reader.list_page(&pods(), None, filter, after, size);
+        let kind = pods();
+        let after = after.map(|key| (&kind, key));
+        let page = reader.list_page(&kind, None, filter, after, size);
         let page: Vec<Box<serde_json::value::RawValue>> =
             serde_json::from_str(&page.unwrap()).unwrap();
         let is_last = page.len() < size as usize;
@@ -168,8 +170,8 @@ fn a_page_costs_what_it_looks_at_and_one_for_no_object_is_a_mistake() {
     let last = key(989);
     let everything = ListFilter::Everything;
     let page = |reader: &mut Reader, limit| {
-        let after = Some(last.parts());
-        reader.list_page(&pods(), None, &everything, after, limit)
+        let kind = pods();
+        reader.list_page(&kind, None, &everything, Some((&kind, last.parts())), limit)
     };
     let cost = cost(&mut reader, |reader| drop(page(reader, 100)));
     assert!(cost < FUEL_PER_READ + 20 * FUEL_PER_OBJECT, "{cost}");

@@ -9,7 +9,7 @@ from ..changes import Action, to_json
 from ..objects import ObjectRef
 from ..selectors import compact
 from .identity import ActionRefused
-from .server import Object, metadata_of
+from .parts import Object, metadata_of
 
 _MAX_BODY = 3 << 20
 

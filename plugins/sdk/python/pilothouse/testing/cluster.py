@@ -5,26 +5,27 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from ..changes import Effect, to_json
 from ..controller import Controller
-from ..host import Request
 from ..objects import EPOCH, ObjectRef
-from ..outcome import Failure, Outcome, Retry, milliseconds
-from .confirming import Confirmation, confirmations
-from .execution import Execution, Plan
+from ..outcome import Failure, Outcome, Retry
+from .execution import Execution, WriteFailure
+from .failing import Failing
 from .keys import Keys
-from .planner import Applied, Planner
-from .reader import Reader
+from .parts import Object
+from .reconciling import Decided, Reconciler, Told
 from .schedule import Key, Schedule, back_off
-from .server import Object, Server
+from .server import Server
 from .views import Views
 
 _MAX_RUNS = 10_000
 _LONGEST_REST = timedelta(hours=1)
+_PROBE_EVERY = timedelta(seconds=1)
+"""How soon a key is tried again whose write was not answered."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +36,8 @@ class Run:
     """The object of its key. None for a singleton."""
     error: str | None = None
     """Why it failed."""
-
-
-@dataclass(frozen=True)
-class _Decided:
-    """What a reconcile wants done."""
-
-    key: Key
-    is_gone: bool
-    outcome: Outcome
-    plan: Plan
-    confirmed: list[Confirmation]
+    effects: list[Effect] = field(default_factory=list)
+    """What became of each write: what the key's next reconcile gets as `previous`."""
 
 
 class FakeCluster:
@@ -70,37 +62,31 @@ class FakeCluster:
     (every manifest and outcome there) and not by more. It knows no schemas: it fills in no
     defaults, validates no object, replaces lists as a whole (but for finalizers and owners), takes
     every kind to have a `status` subresource, converts nothing between versions of a kind, and has
-    no strategic merge patch. There is no garbage collector, no admission, no quota, no other field
-    managers than the plugin and everybody else; writes to subresources other than `status` have no
-    effect. Grants below the manifest, fuel, memory and time limits, and the total size of an
-    outcome or of all memos are not looked at. Writes of a stage are done one after the other;
-    pauses after frequent requeues, loops of a key's own writes, resyncs and quarantine do not
-    happen. Secret values are always there, and so are optional kinds. A strange name or label that
-    Kubernetes would refuse is taken. A controller of several kinds is refused: give it one of its
-    kinds at a time.
+    no strategic merge patch. An object has a generation if it has a `spec`. There is no garbage
+    collector: objects survive their owners. One without finalizers goes at once when it is deleted,
+    a Pod, too. There is no admission, no quota (but `fail`), no other field managers than the
+    plugin and everybody else; writes to subresources other than `status` have no effect. Grants
+    below the manifest, fuel, memory and time limits, and the total size of an outcome or of all
+    memos are not looked at. While writes get no answer, other keys run all the same; pauses after
+    frequent requeues, loops of a key's own writes, resyncs and quarantine do not happen. Secret
+    values are always there. A strange name or label that Kubernetes would refuse is taken.
     """
 
     def __init__(self, controller: Controller, *objects: Object) -> None:
         """A cluster with these objects, at 1970-01-01, with the configuration `{}`."""
         if not isinstance(controller, Controller):
             raise TypeError(f"{controller!r} is not decorated with @controller")
-        if len(controller.manifest.reconciles) > 1:
-            raise ValueError(
-                "the fake cluster runs the keys of one kind; test a controller of several kinds "
-                "with a manifest for each of them"
-            )
-        self._controller = controller
+        manifest = controller.manifest
+        self._optional = manifest.optional_kinds()
         self._server = Server()
-        self._views = Views(controller.manifest, self._server)
-        self._keys = Keys(controller.manifest, self._views)
-        self._applied: Applied = {}
+        self._views = Views(manifest, self._server)
+        self._keys = Keys(manifest, self._views)
+        self._reconciler = Reconciler(controller, self._views, self._keys)
         self._schedule = Schedule()
         self._has_begun = False
-        self._config: dict[str, Any] = {}
-        self._forgets_memos = False
-        self._last: _Decided | None = None
+        self._last: Decided | None = None
         """The last reconcile, until its outcome is written."""
-        self.lines: list[str] = []
+        self.lines: list[str] = self._reconciler.lines
         """The lines logged so far, in the form `INFO message name=value`."""
         self.add(*objects)
 
@@ -141,7 +127,7 @@ class FakeCluster:
 
     def configure(self, config: dict[str, Any]) -> None:
         """Sets the plugin's configuration. It is not checked against `config_schema`."""
-        self._config = json.loads(to_json(config))
+        self._reconciler.config = json.loads(to_json(config))
         for key, known in self._schedule.known.items():
             known.memo, known.not_before = None, EPOCH
             self._schedule.wake(key)
@@ -149,25 +135,82 @@ class FakeCluster:
     def forget_memos(self) -> None:
         """From now on no reconcile is given a memo. The host may forget memos at any time, so a
         test should come to the same end with this."""
-        self._forgets_memos = True
+        self._reconciler.forgets_memos = True
+
+    def without(self, kind: str) -> None:
+        """From now on, the cluster does not serve this kind, which the manifest says is optional.
+        Its objects are there again when it does (`serving`)."""
+        self._serve(kind, False)
+
+    def serving(self, kind: str) -> None:
+        """From now on, the cluster serves this kind, which it has been `without`."""
+        self._serve(kind, True)
+
+    def _serve(self, kind: str, is_served: bool) -> None:
+        if kind not in self._optional:
+            raise ValueError(f"the manifest does not say that {kind} is optional")
+        self._last = None
+        self._views.absent = (
+            self._views.absent - {kind} if is_served else self._views.absent | {kind}
+        )
+        if not self._has_begun:
+            return
+        self._schedule.keep(self._keys.has)
+        for key in {*self._schedule.known, *self._keys.first(self._server.all_seen())}:
+            if self._keys.has(key):
+                self._schedule.wake(key)
+
+    def fail(
+        self,
+        verb: str,
+        kind: str,
+        error: str,
+        *,
+        subresource: str | None = None,
+        name: str | None = None,
+        after: int = 0,
+        times: int | None = 1,
+    ) -> None:
+        """Lets the next write of this verb to an object of this kind fail.
+
+        - `verb`: as in the manifest's `writes`. A finalizer action is a `patch`; the applies and
+          deletes of a `children` action are writes like others.
+        - `error`: `invalid` (400), `forbidden` (403), `not-found`, `conflict` (409),
+          `already-exists`, `too-many-requests` (429, for a second), `server-error` (500),
+          `no-answer` (and not done), or `answer-lost` (but done).
+        - `subresource`: only writes to this one; without it, only those to objects themselves.
+        - `name`: only writes to the object of this name.
+        - `after`: so many such writes are done before.
+        - `times`: so many of them fail; None: all, until `heal`.
+
+        Raises `ValueError` for what never fails so.
+        """
+        failing = Failing(verb, kind, error, subresource, name, after, times)
+        self._server.failing.add(failing)
+
+    def heal(self) -> None:
+        """From now on, no write fails because of `fail`."""
+        self._server.failing.clear()
 
     def reconcile(
         self,
         namespace: str = "",
         name: str = "",
         *,
+        kind: str | None = None,
         attempt: int | None = None,
         previous: Iterable[Effect] | None = None,
         memo: Any = None,
     ) -> Outcome:
-        """Runs a key, and writes nothing.
+        """Runs a key, and writes nothing. If the controller reconciles several kinds, say which.
 
         `attempt`, `previous` and `memo` are what a later try is told; without them, what the key's
         last `turn` has left. Raises what the controller raises, and `Terminal` with the host's
         message if the host would refuse the outcome, or if the controller went on after a denied
         read.
         """
-        self._last = self._reconcile((namespace, name), attempt, previous, memo)
+        key = self._keys.key_of(namespace, name, kind)
+        self._last = self._reconcile(key, Told(attempt, previous, memo))
         return self._last.outcome
 
     def write(self) -> list[Effect]:
@@ -182,9 +225,9 @@ class FakeCluster:
         self._perform(decided)
         return self._schedule.of(decided.key).previous
 
-    def turn(self, namespace: str = "", name: str = "") -> Outcome:
+    def turn(self, namespace: str = "", name: str = "", *, kind: str | None = None) -> Outcome:
         """Runs a key and writes what it returns. Raises what `reconcile` raises."""
-        key = (namespace, name)
+        key = self._keys.key_of(namespace, name, kind)
         try:
             decided = self._reconcile(key)
         except Failure:
@@ -206,7 +249,7 @@ class FakeCluster:
             self._schedule.add_first(self._keys.first(self._server.all_seen()))
         runs: list[Run] = []
         while (key := self._schedule.next(self._server.now)) is not None:
-            runs.append(Run(self._keys.ref(key), self._run(key)))
+            runs.append(self._run(key))
             if len(runs) >= _MAX_RUNS:
                 raise AssertionError(
                     f"{_MAX_RUNS} reconciles, and keys are still due: the controller never comes "
@@ -214,8 +257,8 @@ class FakeCluster:
                 )
         return runs
 
-    def _run(self, key: Key) -> str | None:
-        """Runs a key to the end of its writes. Returns why it failed."""
+    def _run(self, key: Key) -> Run:
+        """Runs a key to the end of its writes."""
         known = self._schedule.of(key)
         known.due = None
         try:
@@ -224,69 +267,24 @@ class FakeCluster:
             if isinstance(error, Retry):
                 known.due = self._server.now + back_off(known.attempt)
             known.attempt += 1
-            return str(error)
+            return Run(key.ref, str(error))
         if self._is_contradicted(decided):
-            return None
-        attempt, outcome = known.attempt, decided.outcome
+            return Run(key.ref)
+        attempt, after = known.attempt, decided.outcome.after
         failure = self._perform(decided)
-        if failure is not None:
-            known.due = self._server.now + back_off(attempt)
-        elif outcome.after:
-            known.due = self._server.now + outcome.after
-        return failure
+        if failure is None:
+            known.due = self._server.now + after if after else None
+        elif failure.is_unavailable:
+            known.due = known.not_before = self._server.now + _PROBE_EVERY
+        else:
+            known.due = self._server.now + max(back_off(attempt), failure.retry_after)
+        return Run(key.ref, failure.text if failure else None, list(known.previous))
 
-    def _reconcile(
-        self,
-        key: Key,
-        attempt: int | None = None,
-        previous: Iterable[Effect] | None = None,
-        memo: Any = None,
-    ) -> _Decided:
+    def _reconcile(self, key: Key, told: Told = Told()) -> Decided:
         known = self._schedule.of(key)
-        if memo is None and known.memo is not None:
-            memo = json.loads(known.memo)
-        request = Request(
-            key=self._keys.ref(key),
-            attempt=known.attempt if attempt is None else attempt,
-            previous=list(known.previous if previous is None else previous),
-            config=self._config,
-            memo=None if self._forgets_memos else memo,
-        )
-        first, reader = self._decide(request, self.lines)
-        known.questions = reader.questions
-        second, again = self._decide(request, [])
-        _check_pure("returned", _shown(first), _shown(second))
-        _check_pure("read", _reads(reader), _reads(again))
-        if isinstance(first, Failure):
-            raise first
-        if reader.denied is not None:
-            raise reader.denied
-        manifest = self._controller.manifest
-        # What planning reads of the objects that are written is recorded, too.
-        planner = Planner(manifest, self._views, reader.questions, self._applied, key)
-        plan = planner.plan(first)
-        confirmed = confirmations(first.questions, reader, self._views)
-        return _Decided(key, self._keys.is_gone(request.key), first, plan, confirmed)
+        return self._reconciler.reconcile(key, known, self._server.now, told)
 
-    def _decide(self, request: Request, lines: list[str]) -> tuple[Outcome | Failure, Reader]:
-        key = request.key
-        gone = key if self._keys.is_gone(key) else None
-        now = milliseconds(self._server.now - EPOCH)
-        reader = Reader(self._views, now, lines, gone)
-        value = None if key is None else reader.get(*key)
-        copied = replace(
-            request,
-            object=value,
-            previous=list(request.previous),
-            config=copy.deepcopy(request.config),
-            memo=copy.deepcopy(request.memo),
-        )
-        try:
-            return self._controller(copied, reader), reader
-        except Failure as failure:
-            return failure, reader
-
-    def _is_contradicted(self, decided: _Decided) -> bool:
+    def _is_contradicted(self, decided: Decided) -> bool:
         """Whether the server does not have what the outcome wants to have confirmed. Then the
         watches bring it, which runs the key again, because questions are reads. What writes nothing
         asks nothing."""
@@ -299,16 +297,19 @@ class FakeCluster:
             self._bring(ref)
         return bool(differing)
 
-    def _perform(self, decided: _Decided) -> str | None:
+    def _perform(self, decided: Decided) -> WriteFailure | None:
         """Does what an outcome says. Returns why the key is to be retried."""
         outcome = decided.outcome
-        execution = Execution(self._server, self._views, self._applied, self._wake)
+        execution = Execution(self._server, self._views, self._reconciler.applied, self._wake)
         known = self._schedule.of(decided.key)
         known.memo = None if decided.is_gone else outcome.memo
         known.not_before = self._server.now + min(outcome.rest, _LONGEST_REST)
         known.previous = execution.run(decided.plan)
-        failure = execution.failure or outcome.retry_text
-        known.attempt = 1 if failure is None else known.attempt + 1
+        failure = execution.failure
+        if failure is None and outcome.retry_text is not None:
+            failure = WriteFailure(outcome.retry_text)
+        if failure is None or not failure.is_unavailable:
+            known.attempt = 1 if failure is None else known.attempt + 1
         return failure
 
     def _wake(self, ref: ObjectRef, before: Object | None) -> None:
@@ -329,29 +330,9 @@ class FakeCluster:
         """Wakes the keys for which an answer is another one now."""
         if before == after or not self._has_begun:
             return
-        if self._keys.is_touched(ref, before, after):
-            self._schedule.wake((ref.namespace, ref.name))
+        for key in self._keys.touched(ref, before, after):
+            self._schedule.wake(key)
         for key, known in self._schedule.known.items():
             touched = (self._views.is_touched(each, before, after) for each in known.questions)
             if any(touched):
                 self._schedule.wake(key)
-
-
-def _reads(reader: Reader) -> str:
-    clock = ["the clock"] if reader.has_read_clock else []
-    return "\n".join(sorted(map(str, reader.questions)) + clock)
-
-
-def _shown(result: Outcome | Failure) -> str:
-    try:
-        return repr(result)
-    except (TypeError, ValueError):
-        return "an outcome that has no JSON form"  # which the planner explains
-
-
-def _check_pure(what: str, first: str, second: str) -> None:
-    if first != second:
-        raise AssertionError(
-            "the controller is not pure: run twice on the same request and snapshot, it "
-            f"{what}\n{first}\nand then\n{second}"
-        )

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from ..host import Query
 from ..objects import ObjectRef
 from ..outcome import Denied, Terminal
+from .parts import Object, metadata_of, ref_of
 from .reader import Reader
-from .server import Object, Server, metadata_of, ref_of
+from .server import Server
 from .views import Question, Views
 
 _MAX_OBJECTS = 5_000

@@ -11,7 +11,7 @@ from ..objects import ObjectRef
 from ..paths import quoted
 from ..selectors import compact, cut
 from .documents import NoPatch, Path, pointer
-from .server import Object, metadata_of
+from .parts import Object, metadata_of
 from .views import Views
 
 _FINALIZERS = "finalizers of an object that exists are changed by a finalizer action alone"
@@ -117,6 +117,10 @@ def _settle_uid(fields: Object, use: str, before: Before) -> None:
     if use == "create":
         fields.pop("uid", None)
         return
+    if fields.get("uid") == "" and (before.shown is None or metadata_of(before.shown).get("uid")):
+        raise metadata_refused(
+            "uid is empty: name that of the object that is meant, or leave it out"
+        )
     if before.shown is None or before.is_written:
         return
     uid, said = metadata_of(before.shown).get("uid", ""), fields.get("uid")

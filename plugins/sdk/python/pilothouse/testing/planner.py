@@ -5,8 +5,6 @@ The rules and the messages are the host's; `wit/cases/actions.json` lists what i
 
 from __future__ import annotations
 
-import copy
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +15,7 @@ from ..manifest import Manifest
 from ..objects import ObjectRef
 from ..outcome import Outcome, Terminal
 from ..selectors import LabelSelector, Requirement, SelectorError, compact, parse_labels
+from . import children
 from .bodies import address_of, as_sent, check_address, is_same_object, text_of
 from .identity import (
     ActionRefused,
@@ -26,11 +25,10 @@ from .identity import (
     names_a_version,
     settle,
 )
-from .server import Object, Write, address, metadata_of, ref_of
+from .parts import Object, metadata_of, ref_of
+from .schedule import Key
+from .server import Write, address
 from .views import Question, RunEnded, Views, side
-
-CHILDREN_LABEL = "pilothouse.dev/children-of"
-CHILDREN_ANNOTATION = "pilothouse.dev/children-of-key"
 
 _MAX_ACTIONS, _MAX_STAGES, _MAX_EVENTS = 10_000, 1_000, 100
 _MAX_MEMO = 64 << 10
@@ -78,7 +76,7 @@ class Planner:
         views: Views,
         questions: set[Question],
         applied: Applied,
-        key: tuple[str, str],
+        key: Key,
     ) -> None:
         self._manifest = manifest
         self._views = views
@@ -135,6 +133,14 @@ class Planner:
     def _known(self, verb: str, ref: ObjectRef, result: str, text: str | None = None) -> Step:
         return Step(self._number, ref, verb, known=Effect(ref, verb, result, text))
 
+    def _absent(self, verb: str, ref: ObjectRef) -> Step | None:
+        """The step of a write to an optional kind that is not served, which fails as one to an
+        object that is not there. None: it is served."""
+        if ref.kind not in self._views.absent:
+            return None
+        text = f"{ref.kind} is optional, and the cluster does not serve it"
+        return self._known(verb, ref, "not-found", text)
+
     def _check(self, verb: str, ref: ObjectRef, subresource: str | None) -> None:
         problem = check_key(ref.namespace, ref.name)
         if problem:
@@ -176,12 +182,20 @@ class Planner:
     def _apply(self, action: Any) -> list[Step]:
         ref = address_of(action.object)
         self._check("apply", ref, action.subresource)
+        if step := self._absent("apply", ref):
+            return [step]
         body = self._settle(action.object, "apply", ref)
-        return [self._apply_unless_unchanged(body, ref, action.subresource, action.force)]
+        return [self._apply_unless_unchanged(body, ref, action.subresource, action.force, {})]
 
     def _apply_unless_unchanged(
-        self, body: Object, ref: ObjectRef, subresource: str | None, force: bool
+        self,
+        body: Object,
+        ref: ObjectRef,
+        subresource: str | None,
+        force: bool,
+        condition: dict[str, str],
     ) -> Step:
+        """`condition`: what the metadata of the body says besides, so that the server checks it."""
         which = "status" if subresource == "status" else "main"
         current = self._look_at(ref, which)
         left = self._applied.get((ref, subresource))
@@ -189,7 +203,8 @@ class Planner:
             is_untouched = metadata_of(current).get("resourceVersion") == left.version
             if is_untouched or side(current, which) == left.side:
                 return self._known("apply", ref, "unchanged")
-        write = Write("apply", ref, subresource, body=body, force=force, intent=body)
+        sent = {**body, "metadata": {**metadata_of(body), **condition}} if condition else body
+        write = Write("apply", ref, subresource, body=sent, force=force, intent=body)
         return self._send("apply", write)
 
     def _create(self, action: Any) -> list[Step]:
@@ -197,6 +212,8 @@ class Planner:
         prefix = text_of(metadata_of(body), "generateName", "metadata/")[: 63 - 8]
         is_named = bool(ref.name or not prefix)
         self._check("create", ref if is_named else ref.named(prefix), action.subresource)
+        if step := self._absent("create", ref if is_named else ref.named(prefix)):
+            return [step]
         if not is_named:
             ref = self._derive_name(body, ref.named(prefix))
             self._check("create", ref, action.subresource)
@@ -210,9 +227,13 @@ class Planner:
     def _derive_name(self, body: Object, prefix: ObjectRef) -> ObjectRef:
         """A name that none of the objects has which the reconcile has read."""
         text = compact(body)
-        number, digest = self._created.get(text, 0), self._digest(text)
+        number, digest = (
+            self._created.get(text, 0),
+            children.digest(self._manifest.name, self._key, text),
+        )
         while True:
-            ref = prefix.named(prefix.name + self._digest(str(number), digest)[:8])
+            tail = children.digest(self._manifest.name, self._key, str(number), digest)[:8]
+            ref = prefix.named(prefix.name + tail)
             number += 1
             found = self._shown(ref)
             has_seen = found and any(self._views.answers(each, found) for each in self._questions)
@@ -220,21 +241,11 @@ class Planner:
                 self._created[text] = number
                 return ref
 
-    def _digest(self, *parts: str) -> str:
-        hasher = hashlib.sha256()
-        subject = next(iter(self._manifest.reconciles), None)
-        kind = ""
-        if subject:
-            api_version, _, name = subject.kind.rpartition("/")
-            kind = f"{api_version.rpartition('/')[0]}/{name}"
-        for part in (self._manifest.name, kind, *self._key, *parts):
-            data = part.encode()
-            hasher.update(len(data).to_bytes(8, "big") + data)
-        return hasher.hexdigest()
-
     def _update(self, action: Any) -> list[Step]:
         ref, subresource = address_of(action.object), action.subresource
         self._check("update", ref, subresource)
+        if step := self._absent("update", ref):
+            return [step]
         is_written = address(ref) in self._written
         if self._shown(ref) is None and not is_written:
             if self._views.knows(ref):
@@ -253,6 +264,8 @@ class Planner:
     def _patch(self, action: Any) -> list[Step]:
         ref, body = action.object, action.body
         self._check("patch", ref, action.subresource)
+        if step := self._absent("patch", ref):
+            return [step]
         check_address(body, ref)
         if action.patch_type == "json-patch":
             check_json_patch(body, lambda names: self._views.shows(ref, names))
@@ -264,6 +277,8 @@ class Planner:
     def _delete(self, action: Any) -> list[Step]:
         ref = action.object
         self._check("delete", ref, None)
+        if step := self._absent("delete", ref):
+            return [step]
         seen = self._look_at(ref)
         metadata = metadata_of(seen) if seen and address(ref) not in self._born else {}
         is_as_seen = not action.uid and address(ref) not in self._written
@@ -279,6 +294,8 @@ class Planner:
         if problem:
             raise ActionRefused(f"denied: {problem}")
         self._check_declared("deletecollection", ref.kind, None)
+        if step := self._absent("delete-all", ref):
+            return [step]
         try:
             labels = parse_labels(action.labels or "")
         except SelectorError as error:
@@ -287,6 +304,8 @@ class Planner:
 
     def _event(self, action: Any) -> list[Step]:
         ref = action.object
+        if step := self._absent("event", ref):
+            return [step]
         manifest = self._manifest
         kinds = {read.kind for read in manifest.reads} | {each.kind for each in manifest.writes}
         if ref.kind not in kinds:
@@ -301,6 +320,8 @@ class Planner:
     def _finalizer(self, action: Any) -> list[Step]:
         ref, target = action.object, address(action.object)
         self._check("patch", ref, None)
+        if step := self._absent("finalizer", ref):
+            return [step]
         if not self._views.may_read(ref.kind):
             raise ActionRefused(
                 f"denied: {ref.kind} is not among the manifest's reads, which a finalizer action "
@@ -333,7 +354,7 @@ class Planner:
         if self._has_children:
             raise ActionRefused("an outcome has one children action; list all of them in it")
         self._has_children = True
-        label, steps, wanted = self._digest("children")[:32], [], set()
+        steps, wanted = [], set()
         kinds = {each.kind for each in self._manifest.writes if each.children}
         for child in action.objects:
             ref = address_of(child)
@@ -343,37 +364,46 @@ class Planner:
                     "granted with the verbs apply and delete"
                 )
             self._check("apply", ref, None)
-            body = self._mark(self._settle(child, "apply", ref), label)
             wanted.add(address(ref))
-            step = self._apply_unless_unchanged(body, ref, None, True)
+            step = self._absent("apply", ref) or self._child(child, ref)
             step.member = "wanted"
             steps.append(step)
-        return steps + self._unwanted(label, kinds, wanted)
+        return steps + self._unwanted(kinds, wanted)
 
-    def _mark(self, body: Object, label: str) -> Object:
-        marked = copy.deepcopy(body)
-        metadata = marked["metadata"]
-        key = "/".join(filter(None, self._key))
-        for place, name, value in (
-            ("labels", CHILDREN_LABEL, label),
-            ("annotations", CHILDREN_ANNOTATION, f"{self._manifest.name} {key}"),
-        ):
-            if not isinstance(metadata.setdefault(place, {}), dict):
-                raise ActionRefused(
-                    "invalid JSON: metadata.labels and .annotations must be objects"
-                )
-            metadata[place][name] = value
-        return marked
+    def _child(self, child: Object, ref: ObjectRef) -> Step:
+        label = children.label(self._manifest.name, self._key)
+        shown, condition = self._shown(ref), {}
+        labels = metadata_of(shown or {}).get("labels") or {}
+        if shown and labels.get(children.LABEL) != label:
+            self._look_at(ref, "main")
+            return self._known(
+                "apply",
+                ref,
+                "conflict",
+                f"{ref} exists and is not a child of this key: delete it, give the child another "
+                f"name, or make it a child of this key with the label {children.LABEL}={label}",
+            )
+        if address(ref) not in self._written:
+            uid = metadata_of(shown or {}).get("uid")
+            if uid:
+                condition = {"uid": uid}
+            elif shown is None and self._views.knows(ref):
+                # An apply with a resourceVersion creates an object, or changes one of that version.
+                condition = {"resourceVersion": "1"}
+        settled = self._settle(child, "apply", ref)
+        body = children.mark(settled, self._manifest.name, self._key)
+        return self._apply_unless_unchanged(body, ref, None, True, condition)
 
-    def _unwanted(self, label: str, kinds: set[str], wanted: set[Any]) -> list[Step]:
-        selector = LabelSelector((Requirement(CHILDREN_LABEL, "=", (label,)),))
+    def _unwanted(self, kinds: set[str], wanted: set[Any]) -> list[Step]:
+        label = children.label(self._manifest.name, self._key)
+        selector = LabelSelector((Requirement(children.LABEL, "=", (label,)),))
         steps = []
         for kind in sorted(kinds):
             question = Question(kind, "list", selector=selector)
             self._questions.add(question)
             for member in self._views.matching(question):
                 ref, metadata = ref_of(member), metadata_of(member)
-                is_own = child_key(self._manifest, member) == self._key
+                is_own = children.owner_of(self._manifest, member) == self._key
                 is_ending = bool(metadata.get("deletionTimestamp"))
                 if is_ending or not is_own or address(ref) in wanted:
                     continue
@@ -381,14 +411,3 @@ class Planner:
                 write.resource_version = metadata.get("resourceVersion")
                 steps.append(self._send("delete", write, "unwanted"))
         return steps
-
-
-def child_key(manifest: Manifest, value: Object) -> tuple[str, str] | None:
-    """The key (namespace and name) whose child an object is. None: no child of this plugin."""
-    metadata = metadata_of(value)
-    said = (metadata.get("annotations") or {}).get(CHILDREN_ANNOTATION, "")
-    plugin, space, key = said.partition(" ")
-    if CHILDREN_LABEL not in (metadata.get("labels") or {}) or not space or plugin != manifest.name:
-        return None
-    namespace, _, name = key.rpartition("/")
-    return None if key and check_key(namespace, name) else (namespace, name)

@@ -11,7 +11,7 @@ from ..objects import ObjectRef
 from ..outcome import Denied
 from ..selectors import SelectorError, parse_labels
 from ..shapes import is_kind, not_a_kind
-from .server import Object, ref_of
+from .parts import Object, ref_of
 from .views import Question, RunEnded, Views
 
 _MAX_READS = 10_000

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from ..changes import Effect
-from ..objects import EPOCH
+from ..objects import EPOCH, ObjectRef
 from .views import Question
 
-Key = tuple[str, str]
-"""Namespace and name. Both are empty for a singleton."""
+
+class Key(NamedTuple):
+    """The key of an object. All of it is empty for a singleton."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    @property
+    def ref(self) -> ObjectRef | None:
+        """The object. None for a singleton."""
+        return ObjectRef(*self) if self.kind else None
+
 
 _LEAST, _MOST = timedelta(milliseconds=5), timedelta(seconds=1_000)
 
@@ -54,6 +66,13 @@ class Schedule:
         """Something has changed for a key. It runs once, however often it is woken."""
         if key not in self._woken and key not in self._first:
             self._woken.append(key)
+
+    def keep(self, is_kept: Callable[[Key], bool]) -> None:
+        """Of the keys that are to be run, keeps these alone."""
+        self._woken = deque(filter(is_kept, self._woken))
+        self._first = deque(filter(is_kept, self._first))
+        for key, known in self.known.items():
+            known.due = known.due if is_kept(key) else None
 
     def next(self, now: datetime) -> Key | None:
         """The next key that is due, which counts as begun."""

@@ -12,7 +12,8 @@ from ..objects import ObjectRef
 from ..outcome import Denied
 from ..paths import Projection, parse_path, quoted, values_at
 from ..selectors import FieldSelector, LabelSelector, parse_labels
-from .server import Object, Server, metadata_of, ref_of
+from .parts import Object, metadata_of, ref_of
+from .server import Server
 
 _IDENTITY = (
     ".metadata.namespace",
@@ -109,6 +110,8 @@ class Views:
     def __init__(self, manifest: Manifest, server: Server) -> None:
         self._kinds = {read.kind: _KindView(read, manifest) for read in manifest.reads}
         self._server = server
+        self.absent: set[str] = set()
+        """The optional kinds that the cluster does not serve."""
 
     def check(self, kind: str, namespace: str | None) -> None:
         """Raises `Denied` unless the plugin reads this kind, and in this namespace."""
@@ -154,6 +157,8 @@ class Views:
 
     def find(self, ref: ObjectRef) -> Object | None:
         """A whole object, if it is among those that the plugin reads."""
+        if ref.kind in self.absent:
+            return None
         found = self._server.seen(ref)
         view = self._kinds.get(ref.kind)
         is_there = found is not None and view is not None and view.choice.has(found)
@@ -175,6 +180,8 @@ class Views:
         """Whether an object is in the answer to a question."""
         ref, view = ref_of(value), self._kinds.get(question.kind)
         if view is None or ref.kind != question.kind or not view.choice.has(value):
+            return False
+        if ref.kind in self.absent:
             return False
         if question.namespace not in (None, ref.namespace):
             return False

@@ -1,13 +1,13 @@
 //! The host's own hub with one plugin in it, fed from the server in memory as list-watches feed it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_core::{
-    ControllerSettings, Delta, Granted, Grants, Hub, InformerId, InformerKey, Kind, KindName,
-    Listing, Manifest, Object, ObjectKey, Plugin, PluginId, ReadDeclaration, ReadGrant, Rehearsal,
-    ResourceVersion, Schema, SubjectKey, WriteDeclaration, WriteGrant,
+    ControllerSettings, Delta, Exchange, Granted, Grants, Hub, InformerId, InformerKey, Kind,
+    KindName, Listing, Manifest, Object, ObjectKey, Plugin, PluginId, ReadDeclaration, ReadGrant,
+    Rehearsal, ResourceVersion, Schema, ServedKind, SubjectKey, WriteDeclaration, WriteGrant,
 };
 use serde_json::Value;
 
@@ -21,6 +21,8 @@ pub(super) struct Caches {
     settings: ControllerSettings,
     /// The kinds that are to be listed before anything is read.
     unlisted: BTreeSet<Kind>,
+    /// Kinds that the cluster serves besides those of the objects that are there.
+    served: BTreeMap<Kind, ServedKind>,
     /// Whether an object that is to be listed is older than what has been listed before.
     is_rollback: bool,
 }
@@ -42,6 +44,7 @@ impl Caches {
             plugin: plugin.expect("nothing keeps the only plugin of a hub from joining"),
             unlisted: reads.map(|read| read.kind.clone()).collect(),
             hub,
+            served: BTreeMap::new(),
             settings,
             is_rollback: false,
         }
@@ -75,8 +78,42 @@ impl Caches {
         self.is_rollback |= is_older;
     }
 
+    /// From now on the cluster serves this kind, or does so no more.
+    pub fn serve(&mut self, served: ServedKind, is_served: bool) {
+        let kind = served.kind.clone();
+        match is_served {
+            true => self.served.insert(kind.clone(), served),
+            false => self.served.remove(&kind),
+        };
+        self.unlisted.insert(kind);
+    }
+
+    /// Tells a plugin with patterns which kinds there are, and has them all listed: a test of one
+    /// reconcile is not about the runs in which it asks for the first time.
+    fn show_kinds(&mut self, server: &Server, now: Duration) {
+        if !self.hub.wants_kinds() {
+            return;
+        }
+        let mut served: BTreeMap<Kind, ServedKind> = server.kinds();
+        served.extend(self.served.clone());
+        let kinds: BTreeSet<Kind> = served.keys().cloned().collect();
+        drop(self.hub.set_kinds(served.into_values().collect(), now));
+        self.hub.ask_for(self.plugin, &kinds);
+        while let Some(mut widening) = self.hub.prepare_widening(usize::MAX, now) {
+            loop {
+                widening.build(now);
+                match self.hub.exchange(widening, now) {
+                    Exchange::Again(again) => widening = *again,
+                    Exchange::Done(_) | Exchange::Refused(..) => break,
+                }
+            }
+            self.unlisted.extend(kinds.iter().cloned());
+        }
+    }
+
     /// Lists what is unlisted.
     pub fn list(&mut self, server: &Server, now: Duration) {
+        self.show_kinds(server, now);
         if self.unlisted.is_empty() {
             return;
         }

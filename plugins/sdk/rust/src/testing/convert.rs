@@ -9,7 +9,7 @@ use pilothouse_core as host;
 use crate::bindings::pilothouse::controller::changes;
 use crate::{
     Action, ActionResult, Delete, DeleteAll, Effect, Event, Failure, Filter, Next, ObjectRef,
-    Outcome, Question, ReadError, Request, Stage,
+    Outcome, Question, ReadError, Request, ServedKind, Stage,
 };
 
 /// A kind that a plugin names.
@@ -122,13 +122,29 @@ pub(super) fn read_error(error: &host::ReadError) -> ReadError {
         Host::Denied(_) | Host::NotGranted(_) | Host::OtherNamespace { .. } => {
             ReadError::Denied(text)
         }
-        Host::UnknownIndex { .. }
+        Host::Unavailable { .. } => ReadError::Unavailable(text),
+        Host::Pattern(_)
+        | Host::NotYet(_)
+        | Host::UnknownIndex { .. }
         | Host::OutOfFuel
         | Host::TooMany
         | Host::TooLarge(_)
         | Host::Selector
         | Host::EmptyPage
         | Host::Unreadable { .. } => stopped(text),
+    }
+}
+
+/// What a guest is told of a kind that the cluster serves.
+pub(super) fn served_kind(known: host::KnownKind) -> ServedKind {
+    let served = known.served;
+    ServedKind {
+        kind: served.kind.to_string(),
+        resource: served.resource,
+        namespaced: served.is_namespaced,
+        verbs: served.verbs,
+        subresources: served.subresources,
+        unavailable: known.unavailable,
     }
 }
 

@@ -102,6 +102,42 @@ pub(super) fn merge(object: &mut Value, patch: &Value) {
     }
 }
 
+/// Applies a strategic merge patch: as a merge patch, but owners are merged by their uids.
+///
+/// # Panics
+///
+/// The patch has another list: how that is merged is in the kind's schema.
+pub(super) fn strategic_merge(object: &mut Value, patch: &Value) {
+    const OWNERS: &str = "ownerReferences";
+    let mut rest = patch.clone();
+    let metadata = rest.get_mut("metadata").and_then(Value::as_object_mut);
+    let owners = metadata.and_then(|metadata| metadata.remove(OWNERS));
+    if let Some(place) = list_in(&rest, String::new()) {
+        panic!("FakeCluster cannot merge the list {place}: it knows no schemas");
+    }
+    merge(object, &rest);
+    for owner in owners.iter().filter_map(Value::as_array).flatten() {
+        let have = &mut object["metadata"][OWNERS];
+        if !have.is_array() {
+            *have = json!([]);
+        }
+        let have = have.as_array_mut().expect("it is a list");
+        match have.iter_mut().find(|have| have["uid"] == owner["uid"]) {
+            Some(have) => merge(have, owner),
+            None => have.push(owner.clone()),
+        }
+    }
+}
+
+/// The path of the first list in a document.
+fn list_in(value: &Value, path: String) -> Option<String> {
+    if value.is_array() {
+        return Some(path);
+    }
+    let mut members = value.as_object()?.iter();
+    members.find_map(|(name, value)| list_in(value, format!("{path}.{name}")))
+}
+
 /// Why a JSON Patch cannot be applied.
 pub(super) enum Unpatched {
     /// The patch does not fit the object's current state.

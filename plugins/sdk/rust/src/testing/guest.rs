@@ -8,7 +8,7 @@ use std::time::Duration;
 use pilothouse_core as host;
 
 use super::convert;
-use crate::{Failure, Host, Level, ObjectRef, Outcome, Query, ReadError, Request};
+use crate::{Failure, Host, Level, ObjectRef, Outcome, Query, ReadError, Request, ServedKind};
 
 /// [`Controller::reconcile`](crate::Controller::reconcile) of the controller under test.
 pub(super) type Reconcile = fn(&Request, &dyn Host) -> Result<Outcome, Failure>;
@@ -220,10 +220,17 @@ impl Host for Reading<'_> {
     ) -> Result<String, ReadError> {
         let mut reader = self.reader.borrow_mut();
         let (kind, filter) = (convert::kind(&query.kind), convert::filter(&query.filter));
-        let after = after.map(|after| host::ObjectKey::new(&after.namespace, &after.name));
-        let after = after.as_ref().map(host::ObjectKey::parts);
+        let after = after.map(convert::object_ref);
+        let after = after.as_ref().map(|(kind, key)| (kind, key.parts()));
         let found = reader.list_page(&kind, query.namespace.as_deref(), &filter, after, limit);
         found.map_err(|error| convert::read_error(&error))
+    }
+
+    fn served_kinds(&self, pattern: &str) -> Result<Vec<ServedKind>, ReadError> {
+        let mut reader = self.reader.borrow_mut();
+        let known = reader.kinds(&convert::kind(pattern));
+        let known = known.map_err(|error| convert::read_error(&error))?;
+        Ok(known.into_iter().map(convert::served_kind).collect())
     }
 
     fn now(&self) -> Duration {

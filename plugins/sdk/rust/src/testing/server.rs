@@ -2,40 +2,29 @@
 //! whether a write is sent at all, is decided by the host's own code before.
 //!
 //! It knows no schemas. So it fills in no defaults, validates nothing but what `store` says, merges
-//! lists by no key, takes every kind to have a `status` subresource, and cannot do a strategic
-//! merge patch. It has no garbage collector, no quotas and no admission, converts nothing between
+//! lists by no key but the owners of a strategic merge patch, and takes every kind to have a `status`
+//! subresource. It has no garbage collector, no quotas and no admission, converts nothing between
 //! versions of a kind, and keeps no `managedFields`: it knows two field managers, the plugin and
 //! everybody else.
+
+mod apply;
+mod parts;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pilothouse_core::{
     ActionResult, InformerKey, Kind, Object, ObjectKey, Operation, PatchType, ResourceVersion,
-    Schema, Write, WriteAnswer,
+    Schema, ServedKind, Write, WriteAnswer,
 };
 use serde_json::{Value, json};
 
-use super::documents::{
-    Unpatched, at, insert, is_empty_map, json_patch, leaves, merge, put_member, remove,
-};
-use crate::rfc3339;
+use super::documents::{Unpatched, json_patch, merge, strategic_merge};
+use crate::{Event, ObjectRef, rfc3339};
+use apply::Owned;
+use parts::{finalizers_of, generation, nothing_of, own_part, replaced, text_of, version_of};
 
-/// Fields of `metadata` that only the server sets.
-const SERVERS: [&str; 9] = [
-    "name",
-    "namespace",
-    "generateName",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "managedFields",
-];
-
-/// The target of an apply: an object, or one of its subresources.
-type Target = (Kind, ObjectKey, Option<String>);
+type ObjectAddress = (Kind, ObjectKey);
 
 /// The version that a write has left, if it shows the object; or why it is refused.
 type Answer = Result<Option<String>, ActionResult>;
@@ -43,19 +32,46 @@ type Answer = Result<Option<String>, ActionResult>;
 /// See the module's documentation.
 pub(super) struct Server {
     objects: BTreeMap<Kind, BTreeMap<ObjectKey, Value>>,
-    /// What the plugin last applied.
-    applied: BTreeMap<Target, Value>,
+    /// What the plugin owns of each object.
+    owned: BTreeMap<ObjectAddress, Vec<Owned>>,
+    /// The Events that were written.
+    events: Vec<Event>,
     /// The newest resourceVersion.
     version: u64,
+    /// How many objects were given a uid.
+    uids: u64,
     now: Duration,
+}
+
+/// A kind that supports every verb.
+pub(super) fn served_kind(kind: &Kind, is_namespaced: bool) -> ServedKind {
+    let verbs = [
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "update",
+        "watch",
+    ];
+    ServedKind {
+        kind: kind.clone(),
+        resource: format!("{}s", kind.kind.to_lowercase()),
+        is_namespaced,
+        verbs: verbs.map(str::to_owned).into(),
+        subresources: vec!["status".to_owned()],
+    }
 }
 
 impl Server {
     pub fn new() -> Self {
         Self {
             objects: BTreeMap::new(),
-            applied: BTreeMap::new(),
+            owned: BTreeMap::new(),
+            events: Vec::new(),
             version: 1_000,
+            uids: 0,
             now: Duration::ZERO,
         }
     }
@@ -72,6 +88,28 @@ impl Server {
         self.objects.get(kind)?.get(key)
     }
 
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// The kinds of the objects that are there, as discovery would describe them.
+    pub fn kinds(&self) -> BTreeMap<Kind, ServedKind> {
+        let kinds = self
+            .objects
+            .iter()
+            .filter(|(_, objects)| !objects.is_empty());
+        let kinds = kinds.map(|(kind, objects)| {
+            let is_namespaced = objects.keys().any(|key| !key.namespace.is_empty());
+            (kind.clone(), served_kind(kind, is_namespaced))
+        });
+        kinds.collect()
+    }
+
+    /// Removes all objects of a kind at once, as when the kind itself is removed.
+    pub fn forget(&mut self, kind: &Kind) {
+        self.objects.remove(kind);
+    }
+
     /// All objects of a kind, ordered by namespace and name.
     pub fn all(&self, kind: &Kind) -> impl Iterator<Item = &Value> {
         self.objects
@@ -80,9 +118,9 @@ impl Server {
             .flat_map(BTreeMap::values)
     }
 
-    /// Stores an object as it is. One without a resourceVersion, or with that of an object that it
-    /// changes, gets the next one. Returns its kind, and whether it may be older than what has been
-    /// stored before.
+    /// Stores an object as another client would, as far as it says what the server sets. What it
+    /// does not say is as the server would set it: see [`complete`](Self::complete). Returns its
+    /// kind, and whether it may be older than what has been stored before.
     ///
     /// # Panics
     ///
@@ -94,16 +132,19 @@ impl Server {
         let kind = Kind::from_api_version(api_version, kind);
         let name = text("/metadata/name").expect("a test's object has a name");
         let key = ObjectKey::new(text("/metadata/namespace").unwrap_or_default(), name);
-        let have = self.get(&kind, &key);
+        let have = self.get(&kind, &key).cloned();
+        let given = version_of(&object);
+        self.complete(&kind, &mut object, have.as_ref());
         let is_same = |have: &Value| {
             ["uid", "resourceVersion"]
                 .iter()
                 .all(|name| have["metadata"][name] == object["metadata"][name])
         };
-        let is_changed = have.is_some_and(|have| is_same(have) && *have != object);
-        let given = version_of(&object).filter(|_| !is_changed);
+        let is_changed = have
+            .as_ref()
+            .is_some_and(|have| is_same(have) && *have != object);
         let mut is_older = false;
-        match given {
+        match given.filter(|_| !is_changed) {
             Some(given) => {
                 let newest = ResourceVersion::new(&self.version.to_string());
                 is_older = !newest.is_at_most(&ResourceVersion::new(&given));
@@ -113,11 +154,32 @@ impl Server {
                 object["metadata"]["resourceVersion"] = self.next_version().into();
             }
         }
-        self.objects
-            .entry(kind.clone())
-            .or_default()
-            .insert(key, object);
+        self.disown(&kind, &key, have.as_ref(), Some(&object));
+        let objects = self.objects.entry(kind.clone()).or_default();
+        objects.insert(key, object);
         (kind, is_older)
+    }
+
+    /// Gives an object of another client what it does not say of uid, creationTimestamp and
+    /// generation: those of the object that it changes, or those of a new object.
+    fn complete(&mut self, kind: &Kind, object: &mut Value, have: Option<&Value>) {
+        let uid = text_of(object, "uid");
+        let is_same = |have: &&Value| uid.is_none() || text_of(have, "uid") == uid;
+        let have = have.filter(is_same);
+        if uid.is_none() {
+            let uid = have.and_then(|have| text_of(have, "uid"));
+            object["metadata"]["uid"] = uid.unwrap_or_else(|| self.next_uid()).into();
+        }
+        if text_of(object, "creationTimestamp").is_none() {
+            let created = have.and_then(|have| text_of(have, "creationTimestamp"));
+            let created = created.unwrap_or_else(|| rfc3339(self.now));
+            object["metadata"]["creationTimestamp"] = created.into();
+        }
+        if object["metadata"].get("generation").is_none()
+            && let Some(generation) = generation(kind, object, have)
+        {
+            object["metadata"]["generation"] = generation.into();
+        }
     }
 
     /// Carries out a write of one object.
@@ -131,7 +193,23 @@ impl Server {
         let subresource = subresource.as_deref();
         let before = self.get(kind, key).cloned();
         let answer = match operation {
-            Operation::Event { .. } | Operation::DeleteAll { .. } => Ok(None),
+            Operation::Event {
+                is_warning,
+                reason,
+                action,
+                note,
+                ..
+            } => {
+                let object = ObjectRef::new(&kind.to_string(), &key.namespace, &key.name);
+                let make = if *is_warning {
+                    Event::warning
+                } else {
+                    Event::normal
+                };
+                self.events.push(make(&object, reason, action, note));
+                Ok(None)
+            }
+            Operation::DeleteAll { .. } => Ok(None),
             _ if !matches!(subresource, None | Some("status")) => Ok(None),
             Operation::Apply { object, force } => {
                 self.apply(kind, key, subresource, document(object), *force)
@@ -164,55 +242,6 @@ impl Server {
             deleted: Vec::new(),
             owner: None,
         }
-    }
-
-    fn apply(
-        &mut self,
-        kind: &Kind,
-        key: &ObjectKey,
-        subresource: Option<&str>,
-        object: Value,
-        force: bool,
-    ) -> Answer {
-        let current = self.get(kind, key).cloned();
-        if subresource.is_some() && current.is_none() {
-            return Err(not_found(kind, key));
-        }
-        check_preconditions(current.as_ref(), &object)?;
-        let wanted = own_part(object, subresource);
-        let target = (kind.clone(), key.clone(), subresource.map(str::to_owned));
-        let before = self.applied.get(&target).cloned().unwrap_or_default();
-        let (owned, claimed) = (leaves(&before), leaves(&wanted));
-        let mut object = current.clone().unwrap_or_else(|| nothing_of(kind, key));
-        for path in claimed.difference(&owned).filter(|_| !force) {
-            let (have, want) = (at(&object, path), at(&wanted, path));
-            // An empty object claims that there is an object, but none of its members.
-            let is_met = have == want || (is_empty_map(want) && have.is_some_and(Value::is_object));
-            if set_key(path).is_none() && have.is_some() && !is_met {
-                return Err(ActionResult::Conflict(format!(
-                    "conflict with another manager: .{}",
-                    path.join(".")
-                )));
-            }
-        }
-        for path in owned.difference(&claimed) {
-            match set_key(path) {
-                Some(_) => merge_set(&mut object, path, &before, &Value::Null),
-                // Its current members belong to others.
-                None if is_empty_map(at(&before, path)) && !is_empty_map(at(&object, path)) => {}
-                None => remove(&mut object, path),
-            }
-        }
-        for path in &claimed {
-            let value = at(&wanted, path).cloned().unwrap_or_default();
-            match set_key(path) {
-                Some(_) => merge_set(&mut object, path, &before, &value),
-                None => insert(&mut object, path, value),
-            }
-        }
-        let stored = self.store(kind, key, object, current.as_ref())?;
-        self.applied.insert(target, wanted);
-        Ok(stored)
     }
 
     fn create(&mut self, kind: &Kind, key: &ObjectKey, object: Value) -> Answer {
@@ -256,9 +285,7 @@ impl Server {
                 Err(Unpatched::Misfit(reason)) => return Err(ActionResult::Conflict(reason)),
                 Err(Unpatched::NoPatch(reason)) => return Err(ActionResult::Invalid(reason)),
             },
-            PatchType::Strategic => {
-                panic!("FakeCluster cannot do a strategic merge patch: it knows no schemas")
-            }
+            PatchType::Strategic => strategic_merge(&mut object, body),
         }
         check_preconditions(Some(&current), body)?;
         let new = replaced(&current, object, subresource);
@@ -332,32 +359,29 @@ impl Server {
         let metadata = &mut object["metadata"];
         metadata["resourceVersion"] = version.as_str().into();
         if current.is_none() {
-            metadata["uid"] = format!("uid-{version}").into();
+            metadata["uid"] = self.next_uid().into();
             metadata["creationTimestamp"] = rfc3339(self.now).into();
         }
-        let generation = match current {
-            None if object.get("spec").is_some() => Some(1),
-            Some(current) if main_part(current) != main_part(&object) => {
-                let before = current["metadata"]["generation"].as_u64();
-                before.map(|before| before + 1)
-            }
-            _ => None,
-        };
-        if let Some(generation) = generation {
+        if let Some(generation) = generation(kind, &object, current) {
             object["metadata"]["generation"] = generation.into();
         }
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.retain(|_, value| !value.is_null());
         }
+        let is_gone = is_ending && finalizers.is_empty();
+        let stored = (!is_gone).then_some(object);
+        self.disown(kind, key, current, stored.as_ref());
         let objects = self.objects.entry(kind.clone()).or_default();
-        if is_ending && finalizers.is_empty() {
-            objects.remove(key);
-            self.applied
-                .retain(|(of, at, _), _| (of, at) != (kind, key));
-        } else {
-            objects.insert(key.clone(), object);
-        }
+        match stored {
+            Some(object) => objects.insert(key.clone(), object),
+            None => objects.remove(key),
+        };
         Ok(Some(version))
+    }
+
+    fn next_uid(&mut self) -> String {
+        self.uids += 1;
+        format!("uid-{}", self.uids)
     }
 
     fn next_version(&mut self) -> String {
@@ -369,10 +393,9 @@ impl Server {
 /// Whether an object is the one that a body names, and at the version that it names, if it names
 /// them.
 fn check_preconditions(current: Option<&Value>, body: &Value) -> Result<(), ActionResult> {
-    for (field, wanted) in [
-        ("uid", text_of(body, "uid")),
-        ("resourceVersion", version_of(body)),
-    ] {
+    // An apply that names a version creates an object all the same.
+    let version = current.and_then(|_| version_of(body));
+    for (field, wanted) in [("uid", text_of(body, "uid")), ("resourceVersion", version)] {
         let have = current.and_then(|current| text_of(current, field));
         if let Some(wanted) = wanted.filter(|wanted| have.as_ref() != Some(wanted)) {
             let have = have.unwrap_or_default();
@@ -401,117 +424,4 @@ fn not_found(kind: &Kind, key: &ObjectKey) -> ActionResult {
 /// Decodes a body, which the host has checked.
 fn document(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_default()
-}
-
-fn nothing_of(kind: &Kind, key: &ObjectKey) -> Value {
-    let mut object = json!({
-        "apiVersion": kind.api_version(), "kind": &*kind.kind, "metadata": {"name": &*key.name},
-    });
-    if !key.namespace.is_empty() {
-        object["metadata"]["namespace"] = (*key.namespace).into();
-    }
-    object
-}
-
-/// The members of an object, without `metadata` and `status`.
-fn main_part(object: &Value) -> BTreeMap<&String, &Value> {
-    let members = object.as_object().into_iter().flatten();
-    members
-        .filter(|(name, _)| !["metadata", "status"].contains(&name.as_str()))
-        .collect()
-}
-
-/// The part of a body that a write to the object, or to its subresource `status`, can set.
-fn own_part(mut object: Value, subresource: Option<&str>) -> Value {
-    if subresource.is_some() {
-        return json!({"status": object["status"].take()});
-    }
-    if let Some(members) = object.as_object_mut() {
-        members.retain(|name, _| !["apiVersion", "kind", "status"].contains(&name.as_str()));
-    }
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.retain(|name, _| !SERVERS.contains(&name.as_str()));
-        if metadata.is_empty() {
-            put_member(&mut object, "metadata", None);
-        }
-    }
-    object
-}
-
-/// The result of replacing an object, or its subresource, by another one, limited to what such a
-/// write can change.
-fn replaced(current: &Value, object: Value, subresource: Option<&str>) -> Value {
-    if let Some(subresource) = subresource {
-        let mut new = current.clone();
-        if subresource == "status" {
-            put_member(&mut new, "status", object.get("status"));
-        }
-        return new;
-    }
-    let mut new = object;
-    put_member(&mut new, "status", current.get("status"));
-    let Some(have) = current.get("metadata").and_then(Value::as_object) else {
-        return new;
-    };
-    if !new["metadata"].is_object() {
-        new["metadata"] = json!({});
-    }
-    for name in SERVERS {
-        put_member(&mut new["metadata"], name, have.get(name));
-    }
-    if new["metadata"].get("finalizers").is_none() {
-        put_member(&mut new["metadata"], "finalizers", have.get("finalizers"));
-    }
-    new
-}
-
-/// The resourceVersion of an object. Empty and "0" mean any version and give `None`.
-fn version_of(object: &Value) -> Option<String> {
-    text_of(object, "resourceVersion").filter(|version| version != "0")
-}
-
-/// A text in the metadata of an object. `None` if there is none, or if it is empty.
-fn text_of(object: &Value, field: &str) -> Option<String> {
-    let text = object.get("metadata")?.get(field)?.as_str()?;
-    Some(text.to_owned()).filter(|text| !text.is_empty())
-}
-
-fn finalizers_of(object: &Value) -> Vec<Value> {
-    let finalizers = object["metadata"]["finalizers"].as_array();
-    finalizers.cloned().unwrap_or_default()
-}
-
-/// Lists that are treated as sets: those in `metadata` whose elements have separate owners. Returns
-/// the member that identifies an element, or `Some(None)` if the whole element does.
-fn set_key(path: &[String]) -> Option<Option<&'static str>> {
-    match path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["metadata", "finalizers"] => Some(None),
-        ["metadata", "ownerReferences"] => Some(Some("uid")),
-        _ => None,
-    }
-}
-
-/// Replaces the elements of a set that the plugin had applied before by `wanted`. Elements of
-/// others stay.
-fn merge_set(object: &mut Value, path: &[String], before: &Value, wanted: &Value) {
-    let key = set_key(path).flatten();
-    let identity = |element: &Value| key.map_or(element.clone(), |key| element[key].clone());
-    let elements = |value: Option<&Value>| -> Vec<Value> {
-        let elements = value.and_then(Value::as_array);
-        elements.cloned().unwrap_or_default()
-    };
-    let wanted = elements(Some(wanted));
-    let replaced: Vec<Value> = elements(at(before, path))
-        .iter()
-        .chain(&wanted)
-        .map(identity)
-        .collect();
-    let mut new = elements(at(object, path));
-    new.retain(|element| !replaced.contains(&identity(element)));
-    new.extend(wanted);
-    if new.is_empty() {
-        remove(object, path);
-    } else {
-        insert(object, path, new.into());
-    }
 }

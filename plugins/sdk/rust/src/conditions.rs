@@ -1,11 +1,10 @@
-//! Parts of objects that most controllers write.
+//! Conditions: the parts of a status that most controllers write.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::object_ref::split_kind;
-use crate::{ObjectRef, Projection, rfc3339};
+use crate::rfc3339;
 
 /// An entry of `status.conditions`, as in Kubernetes' `metav1.Condition`. Fields that another
 /// controller has left out are empty.
@@ -95,65 +94,6 @@ pub fn remove_condition(conditions: &mut Vec<Condition>, r#type: &str) {
     conditions.retain(|condition| condition.r#type != r#type);
 }
 
-/// An entry of `metadata.ownerReferences`. When its last owner is deleted, the garbage collector
-/// deletes the object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, Projection)]
-#[serde(rename_all = "camelCase", default)]
-pub struct OwnerReference {
-    /// The owner's `apiVersion`.
-    pub api_version: String,
-    /// The owner's `kind`.
-    pub kind: String,
-    /// The owner's name, in the object's own namespace or cluster-scoped.
-    pub name: String,
-    /// Tells the owner from an earlier or later one of the same name.
-    pub uid: String,
-    /// The owner manages the object. An object has at most one such owner.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub controller: bool,
-    /// An owner that is deleted in the foreground stays until the object is gone.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub block_owner_deletion: bool,
-}
-
-impl OwnerReference {
-    /// An owner in the same namespace, or a cluster-scoped one. The host refuses an owner that the
-    /// plugin does not see with this uid, unless the object has it already. The uid is part of
-    /// every object read, whatever fields the manifest names.
-    #[must_use]
-    pub fn new(owner: &ObjectRef, uid: &str) -> Self {
-        let (api_version, kind) = split_kind(&owner.kind);
-        Self {
-            api_version: api_version.to_owned(),
-            kind: kind.to_owned(),
-            name: owner.name.clone(),
-            uid: uid.to_owned(),
-            ..Self::default()
-        }
-    }
-
-    /// Marks this owner as the one that manages the object (`controller: true`).
-    #[must_use]
-    pub fn controller(mut self) -> Self {
-        self.controller = true;
-        self
-    }
-
-    /// Lets a deletion of this owner in the foreground wait for the object (`blockOwnerDeletion:
-    /// true`), as Kubernetes' own controllers do for what they manage.
-    #[must_use]
-    pub fn blocks_deletion(mut self) -> Self {
-        self.block_owner_deletion = true;
-        self
-    }
-}
-
-/// The owner that manages an object with these owners, if there is one.
-#[must_use]
-pub fn controller_of(owners: &[OwnerReference]) -> Option<&OwnerReference> {
-    owners.iter().find(|owner| owner.controller)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -235,21 +175,5 @@ mod tests {
                 "lastTransitionTime": "1970-01-02T00:00:00Z",
             }])
         );
-    }
-
-    #[test]
-    fn an_owner_reference_says_who_and_whether_it_manages() {
-        let site = ObjectRef::new("example.com/v1/Site", "default", "a");
-        let reference = OwnerReference::new(&site, "u1");
-        let wanted =
-            json!({"apiVersion": "example.com/v1", "kind": "Site", "name": "a", "uid": "u1"});
-        assert_eq!(serde_json::to_value(&reference).unwrap_or_default(), wanted);
-        assert_eq!(controller_of(std::slice::from_ref(&reference)), None);
-        let controller = reference.clone().controller().blocks_deletion();
-        let owners = serde_json::to_value([reference, controller.clone()]).unwrap_or_default();
-        assert_eq!(owners[1]["controller"], true);
-        assert_eq!(owners[1]["blockOwnerDeletion"], true);
-        let owners: Vec<OwnerReference> = serde_json::from_value(owners).unwrap_or_default();
-        assert_eq!(controller_of(&owners), Some(&controller));
     }
 }

@@ -1,0 +1,176 @@
+//! Kinds by pattern: asks the cluster which kinds it serves while a plugin reads patterns, and gives
+//! informers to the kinds that reconciles ask about.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_cluster::ApiCluster;
+use pilothouse_core::{Hub, KindName, ServedKind};
+use tokio::time::Instant;
+
+use crate::informers::WatchLimit;
+use crate::shared::{Cause, Shared};
+
+/// How often the cluster is asked which kinds it serves. A new kind is found within this time;
+/// kube-controller-manager's garbage collector asks every thirty seconds.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+
+/// A kind that was served is gone when no answer has had it for this long: much may be deleted when
+/// a kind goes, and a server that starts leaves kinds out for a moment.
+const GONE_AFTER: Duration = Duration::from_secs(20);
+
+/// The kinds that the cluster serves, or why that is not known.
+type Answer = Option<Result<Vec<ServedKind>, String>>;
+
+/// See the module's documentation.
+pub struct Patterns {
+    cluster: Arc<ApiCluster>,
+    shared: Arc<Shared>,
+    limit: WatchLimit,
+    asking: Pin<Box<dyn Future<Output = Answer> + Send>>,
+    seen: Seen,
+    /// The last question had no answer, which has been logged.
+    is_silent: bool,
+}
+
+impl Patterns {
+    pub fn new(cluster: Arc<ApiCluster>, shared: Arc<Shared>, limit: WatchLimit) -> Self {
+        let asking = ask(cluster.clone(), shared.clone(), Duration::ZERO);
+        Self {
+            asking: Box::pin(asking),
+            cluster,
+            shared,
+            limit,
+            seen: Seen::default(),
+            is_silent: false,
+        }
+    }
+
+    /// Plugins have come or gone. One with patterns waits for the kinds.
+    pub fn plugins_changed(&mut self) {
+        let is_news = self.seen.0.is_empty() && self.shared.read(Cause::Plugins, Hub::wants_kinds);
+        if is_news {
+            self.ask_after(Duration::ZERO);
+        }
+    }
+
+    fn ask_after(&mut self, delay: Duration) {
+        let asking = ask(self.cluster.clone(), self.shared.clone(), delay);
+        self.asking = Box::pin(asking);
+    }
+
+    /// Waits until informers have come or gone, so that their list-watches are to be adjusted.
+    pub async fn changed(&mut self) {
+        loop {
+            tokio::select! {
+                () = self.shared.kinds_wanted() => {
+                    let limit = self.limit;
+                    self.shared.widen(|hub| limit.room(hub));
+                    return;
+                }
+                answer = &mut self.asking => {
+                    self.ask_after(ASK_AGAIN);
+                    if self.answered(answer) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes what the cluster has answered. Returns whether it has.
+    fn answered(&mut self, answer: Answer) -> bool {
+        match answer {
+            None => {
+                self.seen = Seen::default();
+                false
+            }
+            Some(Ok(kinds)) => {
+                self.is_silent = false;
+                let kinds = self.seen.settled(kinds);
+                self.shared.set_kinds(kinds);
+                true
+            }
+            Some(Err(reason)) => {
+                if !std::mem::replace(&mut self.is_silent, true) {
+                    tracing::warn!(
+                        reason,
+                        "cannot find out which kinds the cluster serves; keeping those that are known"
+                    );
+                }
+                false
+            }
+        }
+    }
+}
+
+/// The kinds that the cluster serves or has served lately.
+#[derive(Default)]
+struct Seen(BTreeMap<KindName, (ServedKind, Instant)>);
+
+impl Seen {
+    /// The kinds that are served now, and those that were served a moment ago. A kind in another
+    /// version is the same kind: the version that is served now counts.
+    fn settled(&mut self, kinds: Vec<ServedKind>) -> Vec<ServedKind> {
+        let now = Instant::now();
+        let is_recent = |since: &Instant| now.duration_since(*since) < GONE_AFTER;
+        self.0.retain(|_, (_, since)| is_recent(since));
+        let fresh = kinds.into_iter();
+        self.0
+            .extend(fresh.map(|served| (KindName::of(&served.kind), (served, now))));
+        self.0.values().map(|(served, _)| served.clone()).collect()
+    }
+}
+
+/// Asks the cluster after a delay which kinds it serves. `None`: no plugin reads patterns.
+async fn ask(cluster: Arc<ApiCluster>, shared: Arc<Shared>, delay: Duration) -> Answer {
+    tokio::time::sleep(delay).await;
+    if !shared.read(Cause::Plugins, Hub::wants_kinds) {
+        return None;
+    }
+    let kinds = cluster.discovery().kinds().await;
+    Some(kinds.map_err(|error| error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn served(kind: &str) -> ServedKind {
+        ServedKind {
+            kind: kind.parse().unwrap(),
+            resource: "x".to_owned(),
+            is_namespaced: true,
+            verbs: Vec::new(),
+            subresources: Vec::new(),
+        }
+    }
+
+    fn settled(seen: &mut Seen, kinds: &[&str]) -> Vec<String> {
+        let kinds = kinds.iter().map(|kind| served(kind)).collect();
+        let settled = seen.settled(kinds).into_iter();
+        settled.map(|served| served.kind.to_string()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_goes_when_no_answer_has_had_it_for_twenty_seconds() {
+        let mut seen = Seen::default();
+        settled(&mut seen, &["v1/Pod", "example.com/v1/Foo"]);
+        tokio::time::advance(Duration::from_secs(19)).await;
+        let both = ["v1/Pod", "example.com/v1/Foo"];
+        assert_eq!(settled(&mut seen, &["v1/Pod"]), both);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(settled(&mut seen, &["v1/Pod"]), ["v1/Pod"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_the_server_prefers_in_another_version_is_in_that_one_at_once() {
+        let mut seen = Seen::default();
+        settled(&mut seen, &["example.com/v1beta1/Foo"]);
+        let now = settled(&mut seen, &["example.com/v1/Foo"]);
+        assert_eq!(now, ["example.com/v1/Foo"]);
+    }
+}

@@ -1,0 +1,544 @@
+//! Kinds by pattern: listed when a key asks, let go when none does, and the kinds themselves.
+
+use super::*;
+use crate::access::grants::{Granted, Grants, KindName, ReadGrant};
+use crate::model::detail::Detail;
+use crate::model::manifest::IndexDeclaration;
+use crate::reads::error::ReadError;
+
+mod model;
+
+/// A kind of the group `example.com`.
+pub(super) fn kind(name: &str) -> Kind {
+    Kind::new("example.com", "v1", name)
+}
+
+fn any() -> Kind {
+    "*".parse().unwrap()
+}
+
+/// The settings of a plugin that is granted its pattern.
+pub(super) fn settings() -> ControllerSettings {
+    let reads = [("*", "*"), ("", "Pod")].map(|(group, kind)| ReadGrant {
+        kind: KindName {
+            group: group.into(),
+            kind: kind.into(),
+        },
+        namespaces: BTreeSet::new(),
+    });
+    ControllerSettings {
+        grants: Grants {
+            what: Granted::Listed {
+                reads: reads.into(),
+                writes: vec![],
+                events: false,
+            },
+            ..Grants::default()
+        },
+        ..ControllerSettings::default()
+    }
+}
+
+/// A plugin that reconciles Services and reads `*`, with an index of a label.
+pub(super) fn reads_all(name: &str) -> Manifest {
+    let mut manifest = manifest(name);
+    manifest.writes = vec![];
+    manifest.reads = vec![
+        ReadDeclaration::new(service(), vec![".spec".into()]),
+        ReadDeclaration::new(any(), vec![".metadata.labels".into()]),
+    ];
+    manifest.indexes = vec![IndexDeclaration {
+        name: "team".into(),
+        kind: any(),
+        paths: vec![".metadata.labels.team".into()],
+    }];
+    manifest
+}
+
+pub(super) fn served(kind: Kind) -> ServedKind {
+    ServedKind {
+        resource: format!("{}s", kind.kind.to_lowercase()),
+        kind,
+        is_namespaced: true,
+        verbs: ["delete", "get", "list", "watch"].map(String::from).into(),
+        subresources: vec![],
+    }
+}
+
+impl Rig {
+    /// The cluster serves these kinds.
+    fn serve(&mut self, kinds: &[Kind]) {
+        let kinds = kinds.iter().cloned().map(served).collect();
+        drop(self.hub.set_kinds(kinds, self.now));
+    }
+
+    /// Gives informers to the kinds that were asked about, if there is room for as many.
+    fn widen(&mut self, room: usize) {
+        if let Some(preparation) = self.hub.prepare_widening(room, self.now) {
+            self.hub.finish(preparation, self.now).unwrap();
+        }
+    }
+
+    fn watched_kinds(&self) -> Vec<String> {
+        let wanted = self.hub.wanted().into_values();
+        wanted.map(|(key, _)| key.to_string()).collect()
+    }
+
+    fn list(&mut self, kind: &Kind, names: &[&str]) {
+        let objects = names.iter().map(|name| self.object(kind, name, ""));
+        let objects: Vec<Object> = objects.collect();
+        let delta = Delta::Replace(Listing {
+            objects,
+            resource_version: ResourceVersion::new(&self.version.to_string()),
+            detail: Detail::Metadata,
+            ..Listing::default()
+        });
+        let id = self.id(kind);
+        self.hub.apply(id, delta, self.now);
+    }
+}
+
+/// What a guest has answered, one line for each of its runs that had an answer.
+type Seen = Arc<Mutex<Vec<String>>>;
+
+/// The names and kinds of the objects in a list.
+fn names(json: &str) -> String {
+    let objects: Vec<serde_json::Value> = serde_json::from_str(json).unwrap();
+    let name = |object: &serde_json::Value| {
+        let text = |path| {
+            object
+                .pointer(path)
+                .and_then(|value| value.as_str())
+                .unwrap()
+        };
+        format!("{}/{}", text("/kind"), text("/metadata/name"))
+    };
+    objects.iter().map(name).collect::<Vec<_>>().join(" ")
+}
+
+/// A guest that reads something, and how its reads ended.
+fn reading(
+    read: impl Fn(&mut Reader) -> Result<String, ReadError> + Send + Sync + 'static,
+) -> (
+    Seen,
+    impl Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync + 'static,
+) {
+    let seen = Seen::default();
+    let said = seen.clone();
+    let behaviour = move |_: &Request, reader: &mut Reader| match read(reader) {
+        Err(error @ ReadError::NotYet(_)) => Err(RunError::Trap(error.to_string())),
+        answer => {
+            let text = answer.unwrap_or_else(|error| error.to_string());
+            said.lock().unwrap().push(text);
+            Ok(Outcome::default())
+        }
+    };
+    (seen, behaviour)
+}
+
+fn list_all(reader: &mut Reader) -> Result<String, ReadError> {
+    let json = reader.list(&any(), None, &ListFilter::Everything)?;
+    Ok(names(&json))
+}
+
+/// A rig with one plugin that reads `*`, a Service, and these kinds served.
+fn rig(
+    kinds: &[Kind],
+    read: impl Fn(&mut Reader) -> Result<String, ReadError> + Send + Sync + 'static,
+) -> (Rig, Seen) {
+    let mut rig = Rig::default();
+    let (seen, behaviour) = reading(read);
+    rig.join_with(reads_all("p"), &settings(), behaviour);
+    rig.serve(kinds);
+    rig.sync_with(&service(), "s");
+    (rig, seen)
+}
+
+fn last(seen: &Seen) -> String {
+    seen.lock().unwrap().last().cloned().unwrap_or_default()
+}
+
+fn runs(seen: &Seen) -> usize {
+    seen.lock().unwrap().len()
+}
+
+#[test]
+fn a_kind_of_a_pattern_is_listed_when_a_key_asks_and_the_key_runs_then() {
+    let (mut rig, seen) = rig(&[kind("A"), kind("B")], list_all);
+    assert_eq!(rig.watched_kinds(), ["v1/Service"], "nothing has asked");
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(runs(&seen), 0, "it decides nothing before it has an answer");
+    rig.widen(10);
+    let all = ["v1/Service", "example.com/v1/A", "example.com/v1/B"];
+    assert_eq!(rig.watched_kinds(), all);
+    rig.list(&kind("A"), &["x"]);
+    assert!(rig.run().is_empty(), "B is to be listed, too");
+    rig.list(&kind("B"), &["y"]);
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), "A/x B/y");
+    rig.put(&kind("B"), "z", "");
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), "A/x B/y B/z");
+    let status = &rig.hub.status(rig.now)[0];
+    assert_eq!(status.reconciles.error, 0, "asking is no failure");
+    let details: Vec<Detail> = rig.hub.wanted().into_values().map(|(_, it)| it).collect();
+    assert_eq!(details[1..], [Detail::Metadata, Detail::Metadata]);
+}
+
+#[test]
+fn a_kind_that_cannot_be_listed_stops_nobody_for_longer_than_ten_seconds() {
+    let (mut rig, seen) = rig(&[kind("A"), kind("B")], |reader| {
+        let known = reader.kinds(&any())?;
+        let late = known.iter().filter(|known| known.unavailable.is_some());
+        let late: Vec<String> = late.map(|known| known.served.kind.to_string()).collect();
+        Ok(format!("{} without {}", list_all(reader)?, late.join(" ")))
+    });
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    rig.now += Duration::from_secs(9);
+    assert!(rig.run().is_empty());
+    rig.now += Duration::from_secs(1);
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), "A/x without example.com/v1/B");
+    rig.list(&kind("B"), &[]);
+    assert_eq!(rig.run(), ["s"], "it is listed at last");
+    assert_eq!(last(&seen), "A/x without ");
+}
+
+#[test]
+fn an_object_of_a_kind_that_cannot_be_listed_cannot_be_read_and_is_woken_for() {
+    let get = |reader: &mut Reader| {
+        let found = reader.get(&kind("A"), &ObjectKey::new("default", "x"))?;
+        Ok(found.unwrap_or("none").to_owned())
+    };
+    let (mut rig, seen) = rig(&[kind("A")], get);
+    rig.run();
+    rig.widen(10);
+    rig.now += Duration::from_secs(10);
+    assert_eq!(rig.run(), ["s"]);
+    assert!(last(&seen).starts_with("example.com/v1/A cannot be read now"));
+    rig.list(&kind("A"), &[]);
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), "none");
+    rig.put(&kind("A"), "x", "");
+    assert_eq!(rig.run(), ["s"]);
+    assert!(last(&seen).contains("\"kind\":\"A\""), "{}", last(&seen));
+}
+
+#[test]
+fn a_kind_that_comes_and_goes_wakes_who_asked_and_lets_its_informer_go() {
+    let (mut rig, seen) = rig(&[], list_all);
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), "");
+    rig.serve(&[kind("A")]);
+    assert_eq!(rig.run(), ["s"]);
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    rig.run();
+    assert_eq!(last(&seen), "A/x");
+    rig.serve(&[]);
+    assert_eq!(rig.watched_kinds(), ["v1/Service"]);
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), "");
+    rig.serve(&[]);
+    assert!(rig.run().is_empty(), "nothing has changed");
+}
+
+#[test]
+fn a_kind_is_read_in_the_version_that_the_server_prefers_whatever_version_is_asked_for() {
+    let beta = Kind::new("example.com", "v1beta1", "A");
+    let asked = beta.clone();
+    let (mut rig, seen) = rig(&[kind("A")], move |reader| {
+        let found = reader.get(&asked, &ObjectKey::new("default", "x"))?;
+        Ok(found.unwrap_or("none").to_owned())
+    });
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    rig.run();
+    assert!(last(&seen).contains("example.com/v1\""), "{}", last(&seen));
+    // The server prefers another version from now on.
+    rig.serve(std::slice::from_ref(&beta));
+    rig.run();
+    rig.widen(10);
+    assert_eq!(rig.watched_kinds(), ["v1/Service", "example.com/v1beta1/A"]);
+    rig.list(&beta, &["x"]);
+    rig.run();
+    assert!(last(&seen).contains("v1beta1"), "{}", last(&seen));
+}
+
+#[test]
+fn an_informer_that_no_keys_last_run_has_read_ends_after_a_minute() {
+    let is_asking = Arc::new(Mutex::new(true));
+    let asks = is_asking.clone();
+    let (mut rig, seen) = rig(&[kind("A")], move |reader| {
+        let asks = *asks.lock().unwrap();
+        if asks {
+            list_all(reader)
+        } else {
+            Ok("-".into())
+        }
+    });
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    rig.run();
+    let narrow = |rig: &mut Rig| drop(rig.hub.narrow(rig.now));
+    rig.now += Duration::from_secs(600);
+    narrow(&mut rig);
+    assert_eq!(rig.watched_kinds().len(), 2, "it is read");
+    *is_asking.lock().unwrap() = false;
+    rig.put(&kind("A"), "x", r#""a":"b""#);
+    rig.run();
+    assert_eq!(last(&seen), "-");
+    narrow(&mut rig);
+    rig.now += Duration::from_secs(59);
+    narrow(&mut rig);
+    assert_eq!(rig.watched_kinds().len(), 2);
+    rig.now += Duration::from_secs(1);
+    narrow(&mut rig);
+    assert_eq!(rig.watched_kinds(), ["v1/Service"]);
+    // It begins anew when somebody asks again.
+    *is_asking.lock().unwrap() = true;
+    rig.put(&service(), "t", "");
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["y"]);
+    rig.run();
+    assert_eq!(last(&seen), "A/y");
+}
+
+#[test]
+fn a_reconcile_whose_informer_ends_meanwhile_runs_again() {
+    let (mut rig, seen) = rig(&[kind("A")], list_all);
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    let reconcile = rig.take().expect("it may run");
+    rig.serve(&[]);
+    rig.finish(reconcile.run());
+    assert_eq!(last(&seen), "A/x", "that was its snapshot");
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), "");
+}
+
+#[test]
+fn a_reconcile_that_reads_what_nobody_else_did_and_what_ends_meanwhile_runs_again() {
+    let is_asking = Arc::new(Mutex::new(true));
+    let asks = is_asking.clone();
+    let (mut rig, seen) = rig(&[kind("A")], move |reader| {
+        let asks = *asks.lock().unwrap();
+        if asks {
+            list_all(reader)
+        } else {
+            Ok("-".into())
+        }
+    });
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    *is_asking.lock().unwrap() = false;
+    rig.run();
+    drop(rig.hub.narrow(rig.now));
+    rig.now += Duration::from_secs(60);
+    rig.put(&service(), "t", "");
+    let reconcile = rig.take().expect("it may run");
+    *is_asking.lock().unwrap() = true;
+    let ran = reconcile.run();
+    assert_eq!(last(&seen), "A/x");
+    drop(rig.hub.narrow(rig.now));
+    assert_eq!(rig.watched_kinds(), ["v1/Service"]);
+    rig.finish(ran);
+    assert_eq!(rig.run(), ["t"]);
+    rig.widen(10);
+    rig.list(&kind("A"), &["y"]);
+    rig.run();
+    assert_eq!(last(&seen), "A/y");
+}
+
+#[test]
+fn a_kind_of_which_discovery_says_something_else_wakes_who_asked_about_kinds() {
+    let (mut rig, seen) = rig(&[], |reader| {
+        let known = reader.kinds(&"example.com/*".parse().unwrap())?;
+        let verbs = known.iter().map(|known| known.served.verbs.join(","));
+        Ok(verbs.collect::<Vec<_>>().join(" "))
+    });
+    rig.run();
+    let mut changed = served(kind("A"));
+    for verbs in ["get", "get,list", "get,list,watch"] {
+        changed.verbs = verbs.split(',').map(str::to_owned).collect();
+        let kinds = vec![changed.clone(), served(pod())];
+        drop(rig.hub.set_kinds(kinds, rig.now));
+        assert_eq!(rig.run(), ["s"]);
+        assert_eq!(last(&seen), verbs);
+    }
+    let kinds = vec![changed, served(pod()), served(service())];
+    drop(rig.hub.set_kinds(kinds, rig.now));
+    assert!(rig.run().is_empty(), "that is another group");
+}
+
+#[test]
+fn what_is_written_of_a_pattern_is_sent_and_waited_for() {
+    let mut manifest = reads_all("p");
+    manifest.writes = vec![WriteDeclaration {
+        kind: any(),
+        subresource: None,
+        verbs: vec![Verb::Delete, Verb::Patch],
+        children: false,
+    }];
+    let mut settings = settings();
+    if let Granted::Listed { writes, .. } = &mut settings.grants.what {
+        writes.push(crate::access::grants::WriteGrant {
+            kind: KindName {
+                group: "*".into(),
+                kind: "*".into(),
+            },
+            subresource: None,
+            verbs: BTreeSet::new(),
+            namespaces: BTreeSet::new(),
+            names: BTreeSet::new(),
+            force: false,
+        });
+    }
+    let mut rig = Rig::default();
+    let act = |_: &Request, reader: &mut Reader| {
+        let found = reader.get(&kind("A"), &ObjectKey::new("default", "x"));
+        let is_there = match found {
+            Err(error) => return Err(RunError::Trap(error.to_string())),
+            Ok(found) => found.is_some(),
+        };
+        let key = ObjectKey::new("default", "x");
+        let patch = Action::Patch {
+            kind: kind("A"),
+            key,
+            subresource: None,
+            patch_type: crate::model::outcome::PatchType::Merge,
+            body: r#"{"metadata":{"annotations":{"a":"b"}}}"#.into(),
+        };
+        let actions = if is_there { vec![patch] } else { vec![] };
+        Ok(Outcome::of(actions))
+    };
+    rig.join_with(manifest, &settings, act);
+    rig.serve(&[kind("A")]);
+    rig.sync_with(&service(), "s");
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    let reconcile = rig.take().expect("it may run");
+    let writing = rig.ran(reconcile);
+    let ControlFlow::Continue((sent, _)) = writing.advance() else {
+        panic!("the host cannot tell from the metadata what the patch would change");
+    };
+    assert_eq!(sent.len(), 1);
+}
+
+#[test]
+fn a_kind_without_room_is_unavailable_and_asked_for_again_after_a_minute() {
+    let (mut rig, seen) = rig(&[kind("A"), kind("B")], list_all);
+    rig.run();
+    rig.widen(1);
+    rig.list(&kind("A"), &["x"]);
+    rig.run();
+    assert_eq!(last(&seen), "A/x", "B has no room");
+    rig.now += Duration::from_secs(60);
+    assert_eq!(rig.run(), ["s"]);
+    rig.widen(1);
+    rig.list(&kind("B"), &["y"]);
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), "A/x B/y");
+}
+
+#[test]
+fn kinds_that_are_named_are_part_of_a_pattern_too_and_found_by_its_index() {
+    let (mut rig, seen) = rig(&[service(), kind("A")], |reader| {
+        let filter = ListFilter::Index("team".into(), "x".into());
+        Ok(names(&reader.list(&any(), None, &filter)?))
+    });
+    rig.run();
+    rig.widen(10);
+    assert_eq!(rig.watched_kinds().len(), 2, "Services are watched already");
+    rig.list(&kind("A"), &["a"]);
+    rig.put(&kind("A"), "b", r#""team":"x""#);
+    rig.put(&service(), "s", r#""team":"x""#);
+    rig.run();
+    assert_eq!(last(&seen), "Service/s A/b");
+}
+
+#[test]
+fn the_pages_of_a_pattern_are_ordered_by_kind_first() {
+    let (mut rig, seen) = rig(&[kind("A"), kind("B")], |reader| {
+        let mut all = Vec::new();
+        let mut after: Option<(Kind, ObjectKey)> = None;
+        loop {
+            let last = after.as_ref().map(|(kind, key)| (kind, key.parts()));
+            let page = reader.list_page(&any(), None, &ListFilter::Everything, last, 1)?;
+            let name = names(&page);
+            let Some((of, name)) = name.split_once('/') else {
+                return Ok(all.join(" "));
+            };
+            after = Some((kind(of), ObjectKey::new("default", name)));
+            all.push(format!("{of}/{name}"));
+        }
+    });
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x", "y"]);
+    rig.list(&kind("B"), &["a", "b"]);
+    rig.run();
+    assert_eq!(last(&seen), "A/x A/y B/a B/b");
+}
+
+#[test]
+fn what_is_not_granted_or_no_kind_is_not_read() {
+    let mut rig = Rig::default();
+    let (seen, behaviour) = reading(|reader| {
+        let listed = list_all(reader).unwrap_err();
+        let kinds = reader.kinds(&any()).unwrap_err();
+        let got = reader.get(&kind("A"), &ObjectKey::new("a", "b"));
+        Ok(format!("{listed} | {kinds} | {}", got.unwrap_err()))
+    });
+    rig.join(reads_all("p"), behaviour);
+    rig.sync_with(&service(), "s");
+    assert_eq!(rig.run(), ["s"], "and it waits for no kinds");
+    assert_eq!(
+        last(&seen).matches("are not granted").count(),
+        3,
+        "{}",
+        last(&seen)
+    );
+    assert!(!rig.hub.wants_kinds());
+}
+
+#[test]
+fn a_single_object_is_of_a_kind_and_not_of_a_pattern() {
+    let (mut rig, seen) = rig(&[kind("A")], |reader| {
+        let got = reader.get(&any(), &ObjectKey::new("a", "b"));
+        Ok(got.unwrap_err().to_string())
+    });
+    rig.run();
+    assert!(last(&seen).starts_with("* is a pattern"), "{}", last(&seen));
+}
+
+#[test]
+fn another_version_lists_anew_and_the_last_plugin_takes_the_informers_with_it() {
+    let (mut rig, _) = rig(&[kind("A")], list_all);
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    rig.run();
+    let (seen, behaviour) = reading(list_all);
+    let plugin = Fake {
+        manifest: reads_all("p"),
+        behaviour: Box::new(behaviour),
+    };
+    let replaced = rig.hub.replace(1, Arc::new(plugin), &settings(), rig.now);
+    replaced.unwrap();
+    assert_eq!(rig.run(), ["s"]);
+    rig.widen(10);
+    rig.list(&kind("A"), &["y"]);
+    rig.run();
+    assert_eq!(last(&seen), "A/y");
+    drop(rig.hub.leave(1));
+    assert!(rig.watched_kinds().is_empty() && !rig.hub.wants_kinds());
+}

@@ -1,0 +1,197 @@
+//! Informers for the kinds of plugins' patterns, and the kinds that the cluster serves.
+//!
+//! What a reconcile asks about, [`Hub::ran`] notes; [`Hub::prepare_widening`] begins to give those
+//! kinds informers, and [`Hub::narrow`] takes them away again. Both are done when the host gets to
+//! it: nothing waits under the hub's lock.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::controller::Controller;
+use super::joining::Garbage;
+use super::preparation::{Preparation, Widening, WideningKind};
+use super::{Hub, PluginId, wanted_informers};
+use crate::access::scope::ScopePart;
+use crate::cache::snapshot::InformerId;
+use crate::cache::{Delta, Listing, Subscribed};
+use crate::model::detail::Detail;
+use crate::model::informer_key::InformerKey;
+use crate::model::key::{Kind, ResourceVersion};
+use crate::model::object::Object;
+use crate::model::served_kind::ServedKind;
+use crate::queue::{NORMAL, Time};
+
+/// The kinds that the cluster serves, as the host was last told.
+#[derive(Default)]
+pub(super) struct ServedKinds {
+    /// `None`: not told yet.
+    kinds: Option<BTreeMap<Kind, ServedKind>>,
+    /// How often that has changed.
+    version: u64,
+}
+
+impl ServedKinds {
+    fn has(&self, kind: &Kind) -> bool {
+        let kinds = self.kinds.as_ref();
+        kinds.is_none_or(|kinds| kinds.contains_key(kind))
+    }
+}
+
+impl Hub {
+    /// Whether a plugin reads patterns, so that [`set_kinds`](Self::set_kinds) is needed.
+    pub fn wants_kinds(&self) -> bool {
+        self.served_informer().is_some()
+    }
+
+    /// Whether reconciles have asked about kinds that have no informer, so that
+    /// [`prepare_widening`](Self::prepare_widening) has something to do.
+    pub fn wants_informers(&self) -> bool {
+        self.controllers.values().any(Controller::wants_kinds)
+    }
+
+    /// The kinds that the cluster serves now, each in the version that the server prefers. Wakes
+    /// the keys for which that is news, and ends the informers of kinds that are served no more.
+    pub fn set_kinds(&mut self, kinds: Vec<ServedKind>, now: Time) -> Garbage {
+        let kinds = kinds
+            .into_iter()
+            .map(|served| (served.kind.clone(), served));
+        let kinds: BTreeMap<Kind, ServedKind> = kinds.collect();
+        if self.served.kinds.as_ref() != Some(&kinds) {
+            self.served.kinds = Some(kinds);
+            self.served.version += 1;
+        }
+        self.show_served(now);
+        self.narrow(now)
+    }
+
+    fn served_informer(&self) -> Option<InformerId> {
+        let id = *self.ids.get(&wanted_informers::served_kinds())?;
+        (self.snapshot.informers[id].users() > 0).then_some(id)
+    }
+
+    /// Brings the cache of the served kinds up to date, if there is one. An object that is as
+    /// before keeps its version, so that nobody is woken by it.
+    pub(super) fn show_served(&mut self, now: Time) {
+        let (Some(id), Some(kinds)) = (self.served_informer(), &self.served.kinds) else {
+            return;
+        };
+        let cache = &self.snapshot.informers[id];
+        let version = ResourceVersion::new(&self.served.version.to_string());
+        if *cache.resource_version() == version {
+            return;
+        }
+        let object = |served: &ServedKind| {
+            let before = cache.get(ServedKind::key_of(&served.kind).parts());
+            let before = before
+                .filter(|before| ServedKind::of_object(before.json()).as_ref() == Some(served));
+            let json = match before {
+                Some(before) => before.json().to_owned(),
+                None => served.object(self.served.version),
+            };
+            Object::parse(cache.kind(), &json, cache.schema()).ok()
+        };
+        let listing = Listing {
+            objects: kinds.values().filter_map(object).collect(),
+            resource_version: version,
+            detail: Detail::Full,
+            ..Listing::default()
+        };
+        self.apply(id, Delta::Replace(listing), now);
+    }
+
+    /// As if a reconcile of this plugin had asked about these kinds.
+    pub fn ask_for(&mut self, plugin: PluginId, kinds: &BTreeSet<Kind>) {
+        if let Some(controller) = self.controllers.get_mut(&plugin) {
+            controller.ask_for(kinds);
+        }
+    }
+
+    /// Begins to give informers to the kinds of patterns that reconciles have asked about: at most
+    /// `room` list-watches that do not run yet. `None` if there are none. The result is built and
+    /// exchanged like a plugin's preparation.
+    pub fn prepare_widening(&mut self, mut room: usize, now: Time) -> Option<Preparation> {
+        let whole = room;
+        let mut kinds = Vec::new();
+        let mut begun = BTreeSet::new();
+        for (plugin, controller) in &mut self.controllers {
+            for (kind, subscription) in controller.wanted_kinds() {
+                let informer_key = InformerKey::all(kind.clone());
+                let id = self.ids.get(&informer_key);
+                let is_there = id.is_some_and(|id| self.snapshot.informers[*id].users() > 0);
+                let is_new = !is_there && !begun.contains(&kind);
+                if is_new && room == 0 {
+                    controller.refuse_kind(&kind, NO_ROOM, now);
+                    continue;
+                }
+                room -= usize::from(is_new);
+                begun.insert(kind.clone());
+                kinds.push(WideningKind {
+                    plugin: *plugin,
+                    kind,
+                    subscription,
+                });
+            }
+        }
+        self.settle_kinds(now);
+        let widening = Widening { kinds, room: whole };
+        (!widening.kinds.is_empty()).then(|| self.begin(None, Some(widening)))
+    }
+
+    /// Installs informers that have been prepared.
+    pub(super) fn widen(&mut self, widened: Widened, now: Time) {
+        for (plugin, kind, part) in widened {
+            if let Some(controller) = self.controllers.get_mut(&plugin) {
+                controller.widen(&kind, part, now);
+            }
+        }
+        self.settle_kinds(now);
+    }
+
+    /// Ends the informers of the kinds of patterns that no key's last run has read for a minute, or
+    /// that are served no more. To be called now and then.
+    pub fn narrow(&mut self, now: Time) -> Garbage {
+        let mut garbage = Garbage::default();
+        let served = &self.served;
+        let mut ended: Vec<BTreeMap<InformerId, Subscribed>> = Vec::new();
+        for controller in self.controllers.values_mut() {
+            ended.push(controller.narrow(|kind| served.has(kind), now));
+        }
+        for subscriptions in ended.into_iter().filter(|ended| !ended.is_empty()) {
+            self.layout += 1;
+            self.release(subscriptions, &mut garbage);
+        }
+        self.settle_kinds(now);
+        garbage
+    }
+
+    /// Lets each plugin note which kinds of its patterns have been listed, or have had their time.
+    pub(super) fn settle_kinds(&mut self, now: Time) {
+        let mut turned: Vec<(PluginId, Vec<Kind>)> = Vec::new();
+        for (id, controller) in &mut self.controllers {
+            let kinds = controller.settle_kinds(&self.snapshot, now);
+            if !kinds.is_empty() {
+                turned.push((*id, kinds));
+            }
+        }
+        let Some(served) = self.served_informer().filter(|_| !turned.is_empty()) else {
+            return;
+        };
+        // As when an object becomes unreadable: what a running reconcile was told is out of date.
+        self.snapshot.sequence += 1;
+        self.changelog.push(self.snapshot.sequence, served, vec![]);
+        for (id, kinds) in turned {
+            if let Some(controller) = self.controllers.get_mut(&id) {
+                for kind in kinds {
+                    let key = ServedKind::key_of(&kind);
+                    controller.wake_readers(served, &key, NORMAL, now);
+                }
+                controller.note_turned(served, self.snapshot.sequence);
+            }
+        }
+    }
+}
+
+/// The kinds that have got informers, by plugin.
+pub(super) type Widened = Vec<(PluginId, Kind, ScopePart)>;
+
+/// Why a kind gets no informer.
+const NO_ROOM: &str = "the host has as many list-watches as --watch-limit allows";

@@ -1,0 +1,150 @@
+//! What a manifest may say of patterns: kinds by group, or all of them ([`Kind::is_pattern`]).
+
+use super::{Manifest, ManifestError, ReadDeclaration, Verb};
+use crate::model::fields::FieldPath;
+use crate::model::key::Kind;
+
+/// The verbs that can be asked for of a pattern: those that need nothing of the object but its
+/// metadata.
+const VERBS: [Verb; 3] = [Verb::Patch, Verb::Delete, Verb::DeleteCollection];
+
+/// Checks the patterns of a manifest that is sound otherwise.
+pub(super) fn validate(manifest: &Manifest) -> Result<(), ManifestError> {
+    only_kinds(manifest)?;
+    let reads = manifest.reads.iter();
+    let patterns: Vec<&ReadDeclaration> = reads.filter(|read| read.kind.is_pattern()).collect();
+    for read in &patterns {
+        let is_narrowed = read.is_narrowed() || !read.namespaces.is_empty();
+        let is_metadata =
+            !read.fields.is_empty() && read.fields.iter().all(|path| is_of_metadata(path));
+        if is_narrowed || !is_metadata {
+            return Err(ManifestError::PatternOfMore(read.kind.clone()));
+        }
+        let other = patterns.iter().find(|other| other.kind != read.kind);
+        if let Some(other) = other.filter(|other| read.kind.includes(&other.kind)) {
+            let (wider, other) = (read.kind.clone(), other.kind.clone());
+            return Err(ManifestError::PatternTwice(wider, other));
+        }
+    }
+    for index in manifest.indexes.iter().filter(|it| it.kind.is_pattern()) {
+        if !index.paths.iter().all(|path| is_of_metadata(path)) {
+            let (name, kind) = (index.name.clone(), index.kind.clone());
+            return Err(ManifestError::PatternIndex(name, kind));
+        }
+    }
+    let mut writes = manifest.writes.iter().filter(|it| it.kind.is_pattern());
+    let more = writes.find(|write| {
+        let has_other = !write.verbs.iter().all(|verb| VERBS.contains(verb));
+        has_other || write.subresource.is_some() || write.children
+    });
+    more.map_or(Ok(()), |write| {
+        Err(ManifestError::PatternWrite(write.kind.clone()))
+    })
+}
+
+/// Keys are of kinds, not of patterns; and no pattern is optional, because one that includes
+/// nothing is served, too.
+fn only_kinds(manifest: &Manifest) -> Result<(), ManifestError> {
+    let check = |place, mut kinds: Box<dyn Iterator<Item = &Kind> + '_>| {
+        let pattern = kinds.find(|kind| kind.is_pattern());
+        pattern.map_or(Ok(()), |kind| {
+            Err(ManifestError::Pattern(place, kind.clone()))
+        })
+    };
+    let reconciles = || manifest.reconciles.iter();
+    check("reconciles", Box::new(reconciles().map(|it| &it.kind)))?;
+    let companions = reconciles().flat_map(|selection| &selection.companions);
+    check("alsoEnqueuedBy", Box::new(companions))?;
+    check("optional", Box::new(manifest.optional.iter()))
+}
+
+fn is_of_metadata(path: &str) -> bool {
+    let path = FieldPath::parse(path).ok();
+    let root = path.as_ref().and_then(FieldPath::root);
+    root == Some("metadata")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The error of a manifest with these members, or nothing.
+    fn fault(members: &str) -> String {
+        let text = format!(r#"{{"name": "p", "version": "1", {members}}}"#);
+        let manifest = Manifest::from_json(&text).unwrap();
+        let fault = manifest.validate();
+        fault
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
+    }
+
+    const METADATA: &str = r#"{"kind": "*", "fields": [".metadata.labels"]}"#;
+
+    #[test]
+    fn a_pattern_may_be_read_indexed_and_written() {
+        let sound = format!(
+            r#""singleton": true, "reads": [{METADATA}, {{"kind": "v1/Pod"}}],
+            "indexes": [{{"name": "owner", "kind": "*", "paths": [".metadata.ownerReferences[*].uid"]}}],
+            "writes": [{{"kind": "*", "verbs": ["patch", "delete", "deletecollection"]}}]"#
+        );
+        assert_eq!(fault(&sound), "");
+    }
+
+    #[test]
+    fn a_pattern_reads_metadata_of_all_objects_and_nothing_else() {
+        for read in [
+            r#"{"kind": "*"}"#,
+            r#"{"kind": "*", "fields": [".metadata.labels", ".spec"]}"#,
+            r#"{"kind": "*", "fields": [".metadata"], "namespaces": ["a"]}"#,
+            r#"{"kind": "apps/*", "fields": [".metadata"], "labels": "a=b"}"#,
+            r#"{"kind": "*", "fields": [".metadata"], "fieldSelector": "metadata.name=a"}"#,
+        ] {
+            let fault = fault(&format!(r#""singleton": true, "reads": [{read}]"#));
+            assert!(fault.contains("metadata alone"), "{read}: {fault}");
+        }
+        let of_spec = fault(&format!(
+            r#""singleton": true, "reads": [{METADATA}],
+            "indexes": [{{"name": "i", "kind": "*", "paths": [".spec.nodeName"]}}]"#
+        ));
+        assert!(of_spec.contains("paths below .metadata alone"), "{of_spec}");
+    }
+
+    #[test]
+    fn patterns_do_not_overlap() {
+        let both = fault(&format!(
+            r#""singleton": true, "reads": [{METADATA}, {{"kind": "apps/*", "fields": [".metadata"]}}]"#
+        ));
+        assert_eq!(both, "reads: * includes apps/*; declare one of them");
+    }
+
+    #[test]
+    fn keys_and_what_hangs_on_them_are_of_kinds() {
+        let reconciled = fault(&format!(
+            r#""reconciles": [{{"kind": "*"}}], "reads": [{METADATA}]"#
+        ));
+        assert!(
+            reconciled.starts_with("reconciles *: a pattern"),
+            "{reconciled}"
+        );
+        let optional = fault(
+            r#""singleton": true, "reads": [{"kind": "*", "fields": [".metadata"], "optional": true}]"#,
+        );
+        assert!(optional.starts_with("optional *: a pattern"), "{optional}");
+    }
+
+    #[test]
+    fn what_is_written_of_a_pattern_needs_no_more_than_metadata() {
+        for write in [
+            r#"{"kind": "*", "verbs": ["apply"]}"#,
+            r#"{"kind": "*", "verbs": ["update"]}"#,
+            r#"{"kind": "*", "verbs": ["create"]}"#,
+            r#"{"kind": "*", "verbs": ["patch"], "subresource": "status"}"#,
+        ] {
+            let fault = fault(&format!(
+                r#""singleton": true, "reads": [{METADATA}], "writes": [{write}]"#
+            ));
+            assert!(fault.starts_with("writes: of * only"), "{write}: {fault}");
+        }
+    }
+}

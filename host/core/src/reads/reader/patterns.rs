@@ -1,0 +1,210 @@
+//! Reads by patterns: kinds that are listed once they are asked for, and the kinds themselves.
+
+use std::collections::BTreeSet;
+
+use crate::access::scope::{KindScope, PatternKind, PatternScope, Scope};
+use crate::model::key::Kind;
+use crate::model::query::ListFilter;
+use crate::model::served_kind::ServedKind;
+use crate::reads::error::ReadError;
+use crate::reads::read::{Filter, Read};
+
+use super::{
+    BYTES_PER_FUEL, FUEL_PER_OBJECT, FUEL_PER_READ, ListPart, Reader, check_selector, spend,
+};
+
+/// Fuel for a read that is denied: its error is made into a text, and crosses to the guest.
+const FUEL_PER_DENIAL: u64 = 20_000;
+
+/// A kind that the cluster serves, as a plugin is told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownKind {
+    /// What discovery says.
+    pub served: ServedKind,
+    /// Why its objects cannot be read now, if the host has tried in vain.
+    pub unavailable: Option<String>,
+}
+
+impl Reader {
+    /// Where a kind is read. `None`: it is read by a pattern, and the cluster does not serve it.
+    pub(super) fn scope_of<'a>(
+        &mut self,
+        scope: &'a Scope,
+        kind: &Kind,
+    ) -> Result<Option<&'a KindScope>, ReadError> {
+        if let Some(named) = scope.kinds.get(kind) {
+            return Ok(Some(named));
+        }
+        if kind.is_pattern() {
+            return Err(ReadError::Pattern(kind.clone()));
+        }
+        let (Some(pattern), Some(served)) = (scope.pattern_of(kind), &scope.served) else {
+            return Err(self.denied(scope, kind));
+        };
+        let served = served.informer;
+        spend(&mut self.fuel, FUEL_PER_READ)?;
+        let key = ServedKind::key_of(kind);
+        self.record(Read::Object(served, key.clone()))?;
+        let found = self.snapshot.informers[served].get(key.parts());
+        let Some(found) = found.and_then(|object| ServedKind::of_object(object.json())) else {
+            return Ok(None);
+        };
+        self.listed_kind(pattern, &found).map(Some)
+    }
+
+    /// The error for a kind that the plugin may not read.
+    fn denied(&mut self, scope: &Scope, kind: &Kind) -> ReadError {
+        if let Err(exhausted) = spend(&mut self.fuel, FUEL_PER_DENIAL) {
+            return exhausted;
+        }
+        let mut ungranted = scope.ungranted.iter();
+        let is_asked = ungranted.any(|asked| asked == kind || asked.includes(kind));
+        let denied = match is_asked {
+            true => ReadError::NotGranted(kind.clone()),
+            false => ReadError::Denied(kind.clone()),
+        };
+        self.note_denied(&denied);
+        denied
+    }
+
+    /// Where a served kind of a pattern is read, once it is listed. Until then it is noted as
+    /// unseen, and what the reconcile decides does not count.
+    fn listed_kind<'a>(
+        &mut self,
+        pattern: &'a PatternScope,
+        served: &ServedKind,
+    ) -> Result<&'a KindScope, ReadError> {
+        let kind = &served.kind;
+        if let Some(reason) = unavailable(pattern, served, |kind| self.is_kind_listed(kind)) {
+            // Its list is waited for, so its informer must not end as one that nobody reads.
+            if let Some(informer) = pattern.kind(kind).and_then(PatternKind::informer) {
+                self.record(Read::List(informer, None, Filter::Everything))?;
+            }
+            return Err(ReadError::Unavailable {
+                kind: kind.clone(),
+                reason,
+            });
+        }
+        let known = pattern.kind(kind).filter(|known| known.kind == *kind);
+        match known.map(|known| &known.scope) {
+            Some(scope) if self.is_kind_listed(scope) => Ok(scope),
+            _ => {
+                self.unseen.insert(kind.clone());
+                Err(ReadError::NotYet(kind.clone()))
+            }
+        }
+    }
+
+    fn is_kind_listed(&self, scope: &KindScope) -> bool {
+        scope.parts.iter().all(|part| self.is_listed(part))
+    }
+
+    /// The kinds that the cluster serves and that a pattern includes, or the one kind that is
+    /// named, ordered by group and kind. They, and which of them cannot be listed, count as read.
+    pub fn kinds(&mut self, pattern: &Kind) -> Result<Vec<KnownKind>, ReadError> {
+        spend(&mut self.fuel, FUEL_PER_READ)?;
+        let scope = self.scope.clone();
+        let of_pattern = self.readable_pattern(&scope, pattern)?;
+        let known = self.served(&scope, pattern)?;
+        let known = known.into_iter().map(|served| KnownKind {
+            unavailable: unavailable(of_pattern, &served, |scope| self.is_kind_listed(scope)),
+            served,
+        });
+        Ok(known.collect())
+    }
+
+    /// The pattern that allows reads of this one, or of this kind.
+    fn readable_pattern<'a>(
+        &mut self,
+        scope: &'a Scope,
+        pattern: &Kind,
+    ) -> Result<&'a PatternScope, ReadError> {
+        let mut patterns = scope.patterns.iter();
+        let found = patterns.find(|scope| scope.pattern.includes(pattern));
+        found.ok_or_else(|| self.denied(scope, pattern))
+    }
+
+    /// Reads the kinds that the cluster serves and that a pattern includes.
+    fn served(&mut self, scope: &Scope, pattern: &Kind) -> Result<Vec<ServedKind>, ReadError> {
+        let Some(informer) = scope.served.as_ref().map(|part| part.informer) else {
+            return Ok(Vec::new());
+        };
+        spend(&mut self.fuel, FUEL_PER_READ)?;
+        let of_group = (&*pattern.group != "*").then(|| pattern.group.clone());
+        self.record(match pattern.is_pattern() {
+            true => Read::List(informer, of_group.clone(), Filter::Everything),
+            false => Read::Object(informer, ServedKind::key_of(pattern)),
+        })?;
+        let cache = self.snapshot.informers[informer].clone();
+        let mut found = Vec::new();
+        for object in cache.list(of_group.as_deref()) {
+            let fuel = FUEL_PER_OBJECT + object.json().len() as u64 / BYTES_PER_FUEL;
+            spend(&mut self.fuel, fuel)?;
+            let served = ServedKind::of_object(object.json());
+            let is_asked =
+                |served: &ServedKind| pattern.is_pattern() || served.kind.is_version_of(pattern);
+            found.extend(served.filter(is_asked));
+        }
+        Ok(found)
+    }
+
+    /// Records a list of a pattern: of every kind that it includes, the served kinds themselves
+    /// included. A kind that cannot be listed is left out.
+    pub(super) fn record_pattern_list<'a>(
+        &mut self,
+        scope: &'a Scope,
+        pattern: &Kind,
+        namespace: Option<&str>,
+        filter: &ListFilter,
+    ) -> Result<Vec<ListPart<'a>>, ReadError> {
+        let of_pattern = self.readable_pattern(scope, pattern)?;
+        check_selector(filter)?;
+        let mut scopes: Vec<(Kind, &KindScope)> = Vec::new();
+        for served in self.served(scope, pattern)? {
+            let mut named = scope.kinds.iter();
+            let named = named.find(|(have, _)| have.is_version_of(&served.kind));
+            match named {
+                Some((kind, named)) => scopes.push((kind.clone(), named)),
+                None => match self.listed_kind(of_pattern, &served) {
+                    Ok(listed) => scopes.push((served.kind, listed)),
+                    Err(ReadError::NotYet(_) | ReadError::Unavailable { .. }) => {}
+                    Err(error) => return Err(error),
+                },
+            }
+        }
+        if let Some(kind) = self.unseen.first() {
+            return Err(ReadError::NotYet(kind.clone()));
+        }
+        scopes.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let mut parts = Vec::new();
+        for (kind, scope) in scopes {
+            for part in scope.parts_of(namespace) {
+                parts.push(self.record_part(scope, part, &kind, namespace, filter)?);
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Takes the kinds of patterns that were asked about and are not listed yet. If there are any,
+    /// nothing that was decided counts.
+    pub(crate) fn take_unseen(&mut self) -> BTreeSet<Kind> {
+        std::mem::take(&mut self.unseen)
+    }
+}
+
+/// Why the objects of a served kind cannot be read by a pattern, if the host has found that out.
+fn unavailable(
+    pattern: &PatternScope,
+    served: &ServedKind,
+    is_listed: impl Fn(&KindScope) -> bool,
+) -> Option<String> {
+    if !served.is_watchable() {
+        return Some("the server does not let it be listed and watched".to_owned());
+    }
+    if let Some(reason) = pattern.refused.get(&served.kind) {
+        return Some(reason.to_string());
+    }
+    let late = pattern.kind(&served.kind).filter(|known| known.is_late);
+    let is_late = late.is_some_and(|late| !is_listed(&late.scope));
+    is_late.then(|| "the server has not answered its list yet".to_owned())
+}
