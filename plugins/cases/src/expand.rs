@@ -1,5 +1,6 @@
 //! Objects that are like others.
 
+use pilothouse_sdk::Time;
 use serde_json::{Map, Value, json};
 
 /// Most steps from an object to the one that it is like in the end.
@@ -13,13 +14,12 @@ impl Named {
         Self(objects)
     }
 
-    /// The objects of a case.
-    pub fn objects(&self, entries: &[Value]) -> Result<Vec<Value>, String> {
-        let objects: Vec<Vec<Value>> = entries
-            .iter()
-            .map(|entry| self.entry(entry))
-            .collect::<Result<_, _>>()?;
-        objects.into_iter().flatten().map(completed).collect()
+    /// The objects of a case that is about this time.
+    pub fn objects(&self, entries: &[Value], now: Time) -> Result<Vec<Value>, String> {
+        let objects = entries.iter().map(|entry| self.entry(entry));
+        let objects: Vec<Vec<Value>> = objects.collect::<Result<_, _>>()?;
+        let objects = objects.into_iter().flatten();
+        objects.map(|object| completed(object, now)).collect()
     }
 
     fn entry(&self, entry: &Value) -> Result<Vec<Value>, String> {
@@ -84,18 +84,22 @@ impl Named {
     }
 }
 
-/// An object with a uid and a resourceVersion.
-fn completed(mut object: Value) -> Result<Value, String> {
+/// An object with what a server would have set, so that it is the same for all who run the case.
+fn completed(mut object: Value, now: Time) -> Result<Value, String> {
     let kind = object["kind"].as_str().map(str::to_lowercase);
     let kind = kind.ok_or_else(|| format!("an object has no `kind`: {object}"))?;
     let name = object["metadata"]["name"].as_str().map(ToOwned::to_owned);
     let name = name.ok_or_else(|| format!("an object has no `metadata.name`: {object}"))?;
     let metadata = &mut object["metadata"];
-    if metadata["uid"].is_null() {
-        metadata["uid"] = format!("{kind}-{name}").into();
-    }
-    if metadata["resourceVersion"].is_null() {
-        metadata["resourceVersion"] = "1".into();
+    for (member, value) in [
+        ("uid", json!(format!("{kind}-{name}"))),
+        ("resourceVersion", json!("1")),
+        ("generation", json!(0)),
+        ("creationTimestamp", json!(now)),
+    ] {
+        if metadata[member].is_null() {
+            metadata[member] = value;
+        }
     }
     Ok(object)
 }
@@ -137,11 +141,12 @@ mod tests {
             json!({
                 "kind": "Pod", "status": "ready", "spec": {"b": [3]},
                 "metadata": {"namespace": "n", "name": name, "uid": format!("pod-{name}"),
-                    "resourceVersion": "1"},
+                    "resourceVersion": "1", "generation": 0,
+                    "creationTimestamp": "1970-01-01T00:00:00Z"},
             })
         };
         assert_eq!(
-            named().objects(&[entry]),
+            named().objects(&[entry], Time::default()),
             Ok(vec![object("x"), object("y")])
         );
     }
@@ -156,7 +161,11 @@ mod tests {
 
     #[test]
     fn a_mistake_is_told_and_not_repaired() {
-        let fault = |entry: Value| named().objects(&[entry]).expect_err("there is a mistake");
+        let fault = |entry: Value| {
+            named()
+                .objects(&[entry], Time::default())
+                .expect_err("there is a mistake")
+        };
         assert_eq!(fault(json!("node")), "the file's `objects` have no `node`");
         assert_eq!(fault(json!("circle")), "`circle` is like itself");
         assert!(fault(json!("pod")).starts_with("an object has no `metadata.name`"));

@@ -141,20 +141,16 @@ fn case(
         [only] => Some(only.kind.as_str()),
         _ => None,
     };
+    let default = || "2026-01-01T00:00:00Z".parse();
+    let now = entry.now.map_or_else(default, Ok);
+    let now: Time = now.map_err(|error| error.to_string())?;
     Ok(Case {
         file: file.to_owned(),
         description: entry.description,
         upstream: entry.upstream.unwrap_or_else(|| upstream.to_owned()),
-        objects: named.objects(&entry.objects)?,
+        objects: named.objects(&entry.objects, now)?,
         key: object_ref(&entry.key, only)?,
-        now: entry.now.map_or_else(
-            || {
-                "2026-01-01T00:00:00Z"
-                    .parse()
-                    .map_err(|error| format!("{error}"))
-            },
-            Ok,
-        )?,
+        now,
         memo: entry.memo,
         attempt: entry.attempt.unwrap_or(1),
         previous: previous.collect::<Result<_, _>>()?,
