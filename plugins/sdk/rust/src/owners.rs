@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ObjectRef;
 use crate::object_ref::split_kind;
+use crate::{ObjectRef, Projection};
 
 /// An entry of `metadata.ownerReferences`. When its last owner is deleted, the garbage collector
 /// deletes the object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, Projection)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
     /// The owner's `apiVersion`.
