@@ -84,7 +84,9 @@ fn a_term_that_is_empty_or_not_valid_matches_no_node() {
         expression("-.example/none", "DoesNotExist", &[]),
         expression("/none", "DoesNotExist", &[]),
         expression("", "DoesNotExist", &[]),
-        json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n", "m"]}]}]),
+        json!([{"matchFields": [
+            {"key": "metadata.name", "operator": "In", "values": ["n", "m"]},
+        ]}]),
         json!([{"matchFields": [{"key": "metadata.name", "operator": "Exists"}]}]),
     ] {
         assert!(!fits(&requiring(&terms), &labelled), "{terms}");
