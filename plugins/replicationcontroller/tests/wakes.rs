@@ -1,5 +1,7 @@
 //! Which changes run which keys, and what several runs come to, by the host's own rules.
 
+use std::time::Duration;
+
 use pilothouse_sdk::testing::FakeCluster;
 use pilothouse_sdk::{Controller, Host, ObjectRef, Time};
 use replicationcontroller::ReplicationControllerController;
@@ -188,4 +190,26 @@ fn a_set_that_is_created_again_has_pods_of_its_own() {
     run(&mut cluster);
     assert_eq!(pods(&cluster).len(), 4);
     assert_eq!(status(&cluster, "a")["replicas"], 2);
+}
+
+/// Pods that were given up keep the names that the host would derive again.
+#[test]
+fn pods_that_are_given_up_are_replaced_by_others_with_other_names() {
+    let mut cluster = cluster().with(set("a", 3, &labels("a")));
+    run(&mut cluster);
+    let given_up = pods(&cluster);
+    assert_eq!(given_up.len(), 3);
+    for view in given_up {
+        let name = view["metadata"]["name"].as_str().unwrap_or_default();
+        let pod = cluster.object(&ObjectRef::new(POD, "default", name));
+        let mut pod = pod.cloned().unwrap_or_default();
+        pod["metadata"]["labels"] = labels("quarantined");
+        cluster = cluster.with(pod);
+    }
+    for milliseconds in [0, 100, 1_000, 10_000] {
+        cluster = cluster.at(Duration::from_millis(milliseconds));
+        cluster.run_due::<ReplicationControllerController>();
+    }
+    assert_eq!(pods(&cluster).len(), 6);
+    assert_eq!(status(&cluster, "a")["replicas"], 3);
 }

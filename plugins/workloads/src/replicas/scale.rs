@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use pilothouse_sdk::{Create, Delete, Failure, Filter, Kind, Outcome};
 
-use super::objects::{Pod, Related, controller_uid};
+use super::objects::{Named, Pod, Related, controller_uid};
 use super::{OWNER, Round};
 use crate::claim::Claimant;
 use crate::pod::PodView;
@@ -53,6 +53,13 @@ impl Round<'_> {
         let controller = owner.controller_reference();
         let pod = template::pod(&self.set.spec.template, self.key, &controller);
         let create = Create::new(&pod)?;
+        if self.history.is_name_taken() {
+            // By a pod that was given up: it is not among those that were read. The host derives
+            // other names than those of all pods that have been read.
+            let namespace = Some(self.key.namespace.as_str());
+            self.host
+                .list::<Named>(Pod::KIND, namespace, &Filter::Everything)?;
+        }
         let fitting = (MAX_BYTES / create.object.len()).max(1);
         let creates = std::iter::repeat_n(create, count.min(fitting));
         Ok(creates.fold(outcome, Outcome::with))
