@@ -38,7 +38,9 @@ fn job(spec: &Value) -> Value {
         "metadata": {"namespace": "default", "name": "a", "uid": "job-a"},
         "spec": {
             "selector": {"matchLabels": {"job": "a"}},
-            "template": {"metadata": {"labels": {"job": "a"}}, "spec": {"containers": [{"name": "c"}]}},
+            "template": {
+                "metadata": {"labels": {"job": "a"}}, "spec": {"containers": [{"name": "c"}]},
+            },
         },
     });
     for (name, value) in spec.as_object().into_iter().flatten() {
