@@ -281,6 +281,33 @@ async fn heard_of_refusal(rig: &Rig, kind: &Kind) -> Result<(String, String)> {
     ))
 }
 
+/// What `children` rely on.
+#[tokio::test]
+async fn an_apply_of_a_version_that_no_object_has_creates_and_changes_nothing() -> Result<()> {
+    let rig = Rig::start(ServerOptions::default()).await?;
+    let leases = Kind::new("coordination.k8s.io", "v1", "Lease");
+    for kind in &[config_maps(), leases] {
+        let mut object = rig.object(kind, "a", json!({}));
+        object["metadata"]["resourceVersion"] = "1".into();
+        rig.does(kind, "a", apply(&object)).await?;
+        object["metadata"]["labels"] = json!({"is": "changed"});
+        let forced = Operation::Apply {
+            object: object.to_string(),
+            force: true,
+        };
+        let again = rig.write(kind, "a", forced).await;
+        ensure!(matches!(again, ActionResult::Conflict(_)), "{again:?}");
+        let mut object = rig.object(kind, "a", json!({}));
+        object["metadata"]["uid"] = "of-another".into();
+        let other = rig.write(kind, "a", apply(&object)).await;
+        ensure!(matches!(other, ActionResult::Conflict(_)), "{other:?}");
+        object["metadata"]["name"] = "b".into();
+        let gone = rig.write(kind, "b", apply(&object)).await;
+        ensure!(matches!(gone, ActionResult::Conflict(_)), "{gone:?}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn what_the_server_quotes_of_a_secret_reaches_neither_the_plugin_nor_the_log() -> Result<()> {
     let rig = Rig::start(ServerOptions::default()).await?;

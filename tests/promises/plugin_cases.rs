@@ -132,3 +132,30 @@ fn a_service_of_five_thousand_pods_is_within_the_limits_of_a_manifest_that_asks_
     println!("{} of fuel", plugin.totals().fuel);
     Ok(())
 }
+
+/// With the order of deletion, for which the pods of the owner's sets are read again.
+#[test]
+fn a_replica_set_of_ten_thousand_pods_is_within_the_limits_that_its_manifest_asks_for() -> Result<()>
+{
+    let engine = Engine::new(&EngineOptions::default())?;
+    let plugin = load(&engine, "replicaset")?;
+    let owner = |kind: &str, name: &str| json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": name, "controller": true}]);
+    let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": {"namespace": "default", "name": "web", "uid": "web", "resourceVersion": "1",
+            "ownerReferences": owner("Deployment", "app")},
+        "spec": {"replicas": 9_700, "selector": {"matchLabels": {"app": "web"}}, "template": {}}});
+    let pods = (0..10_000).map(|number| {
+        let mut pod = pod(number);
+        pod["metadata"]["ownerReferences"] = owner("ReplicaSet", "web");
+        pod
+    });
+    let objects: Vec<Value> = pods.chain([set]).collect();
+    let key = ObjectKey::new("default", "web");
+    let key = SubjectKey::of(&Arc::new("apps/v1/ReplicaSet".parse()?), key);
+    let now = Duration::from_secs(1_800_000_000);
+    let mut rehearsal = rehearse(plugin.clone(), &objects, &key, now)?;
+    let outcome = plugin.reconcile(&rehearsal.request.clone(), &mut rehearsal.reader)?;
+    assert_eq!(outcome.stages[0].actions.len(), 300);
+    println!("{} of fuel", plugin.totals().fuel);
+    Ok(())
+}

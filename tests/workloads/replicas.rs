@@ -280,6 +280,8 @@ pub async fn labels_that_change(sets: Sets) -> Result<()> {
     let rig = &sets.rig;
     rig.eventually("pods", &pod, "given up", |pod| controller(pod).is_none())
         .await?;
+    // Not upstream's: it is replaced, though the name that the host derives is taken.
+    sets.rig.eventually_pods(LABELS, 1).await?;
     sets.set_metadata(&pod, "labels", &json!({"foo": "bar"}))
         .await?;
     // There are two now, and one is deleted: this one or the one that has replaced it.

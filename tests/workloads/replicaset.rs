@@ -182,10 +182,13 @@ async fn a_late_watch_makes_no_surplus_pod() -> Result<()> {
     assert_eq!(creations(&sets).await?, 550);
     sets.scale("set", 20).await?;
     sets.rig.eventually_pods(LABELS, 20).await?;
+    assert!(late.hits() >= 1_000, "the watch was not late");
     late.lift();
     sets.scale("set", 40).await?;
     sets.rig.eventually_pods(LABELS, 40).await?;
     assert_eq!(creations(&sets).await?, 570);
+    // 50 by the test, 480 by the controller.
+    assert_eq!(sets.rig.server.requests("delete", "pods").await?, 530);
     Ok(())
 }
 

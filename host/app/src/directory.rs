@@ -156,31 +156,34 @@ impl Directory {
             if !self.is_plugin(name) {
                 continue;
             }
-            let own = settings_file_of(name);
-            let found = match &*own {
-                DEFAULTS_FILE => Found {
-                    wasm: Err(format!(
-                        "its settings would be {DEFAULTS_FILE}, which are for all plugins; rename it"
-                    )),
-                    settings: None,
-                },
-                own => {
-                    let open_to_group = &mut listing.open_to_group;
-                    let opened = self.open_file(name);
-                    Found {
-                        wasm: opened.map(|(_, stat)| {
-                            note_group(name, &stat, open_to_group);
-                            stamp(&stat)
-                        }),
-                        settings: self.settings(own, open_to_group),
-                    }
-                }
-            };
+            let found = self.found(name, &mut listing.open_to_group);
             listing.plugins.insert(name.to_owned(), found);
         }
         let strays = strays::strays(&wasms, &tomls).into_iter();
         listing.strays = strays.filter(|stray| self.is_told(stray)).collect();
         Ok(listing)
+    }
+
+    /// A plugin's file and its settings.
+    fn found(&self, name: &str, open_to_group: &mut BTreeSet<String>) -> Found {
+        let own = settings_file_of(name);
+        if own == DEFAULTS_FILE {
+            let reason = format!(
+                "its settings would be {DEFAULTS_FILE}, which are for all plugins; rename it"
+            );
+            return Found {
+                wasm: Err(reason),
+                settings: None,
+            };
+        }
+        let opened = self.open_file(name);
+        Found {
+            wasm: opened.map(|(_, stat)| {
+                note_group(name, &stat, open_to_group);
+                stamp(&stat)
+            }),
+            settings: self.settings(&own, open_to_group),
+        }
     }
 
     /// Whether the operator may have meant a file to be settings of a plugin of this host. Other

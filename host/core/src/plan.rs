@@ -132,6 +132,8 @@ enum What {
         intent: Option<u64>,
         /// For a finalizer action: whether the finalizer must be present.
         finalizer: Option<bool>,
+        /// Whether it is an apply that may only create its object.
+        is_creation: bool,
     },
 }
 

@@ -1,5 +1,7 @@
 //! Which changes run which keys, and what several runs come to, by the host's own rules.
 
+use std::time::Duration;
+
 use pilothouse_sdk::testing::FakeCluster;
 use pilothouse_sdk::{Controller, Host, ObjectRef, Time};
 use replicationcontroller::ReplicationControllerController;
@@ -12,19 +14,19 @@ fn labels(app: &str) -> Value {
     json!({"app": app})
 }
 
-fn set(name: &str, replicas: u32, labels: Value) -> Value {
+fn set(name: &str, replicas: u32, labels: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ReplicationController",
         "metadata": {"namespace": "default", "name": name, "uid": name},
         "spec": {
             "replicas": replicas,
-            "template": {"metadata": {"labels": labels.clone()}, "spec": {"containers": []}},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": []}},
             "selector": labels,
         },
     })
 }
 
-fn pod(name: &str, owner: Option<&str>, labels: Value) -> Value {
+fn pod(name: &str, owner: Option<&str>, labels: &Value) -> Value {
     let owners: Vec<Value> = owner
         .map(|owner| {
             json!({
@@ -72,21 +74,21 @@ fn status(cluster: &FakeCluster, name: &str) -> Value {
 #[test]
 fn a_pod_runs_the_sets_that_have_it_had_it_or_could_have_it() {
     let mut cluster = cluster()
-        .with(set("a", 1, labels("a")))
-        .with(set("b", 1, labels("b")))
-        .with(pod("one", Some("a"), labels("a")))
-        .with(pod("two", Some("b"), labels("b")));
+        .with(set("a", 1, &labels("a")))
+        .with(set("b", 1, &labels("b")))
+        .with(pod("one", Some("a"), &labels("a")))
+        .with(pod("two", Some("b"), &labels("b")));
     assert_eq!(run(&mut cluster), ["a", "b"]);
     assert_eq!(pods(&cluster).len(), 2);
 
     let ready = json!([{"type": "Ready", "status": "True"}]);
-    let mut one = pod("one", Some("a"), labels("a"));
+    let mut one = pod("one", Some("a"), &labels("a"));
     one["status"]["conditions"] = ready;
     let mut cluster = cluster.with(one);
     assert_eq!(run(&mut cluster), ["a"], "its own set");
     assert_eq!(status(&cluster, "a")["readyReplicas"], 1);
 
-    let mut cluster = cluster.with(pod("one", Some("a"), labels("b")));
+    let mut cluster = cluster.with(pod("one", Some("a"), &labels("b")));
     assert_eq!(
         run(&mut cluster),
         ["a", "b"],
@@ -102,10 +104,10 @@ fn a_pod_runs_the_sets_that_have_it_had_it_or_could_have_it() {
     cluster.delete(&ObjectRef::new(POD, "default", "two"));
     run(&mut cluster);
     assert_eq!(count(&cluster), 2);
-    let mut cluster = cluster.with(pod("three", None, labels("c")));
+    let mut cluster = cluster.with(pod("three", None, &labels("c")));
     assert_eq!(run(&mut cluster), [""; 0], "nobody wants it");
     let other = {
-        let mut pod = pod("four", None, labels("a"));
+        let mut pod = pod("four", None, &labels("a"));
         pod["metadata"]["namespace"] = "other".into();
         pod
     };
@@ -116,10 +118,10 @@ fn a_pod_runs_the_sets_that_have_it_had_it_or_could_have_it() {
 /// Upstream: TestOverlappingRSs.
 #[test]
 fn a_pod_of_one_set_is_left_alone_by_others_with_the_same_selector() {
-    let sets = (1..10).map(|number| set(&format!("rs{number}"), 1, labels("a")));
+    let sets = (1..10).map(|number| set(&format!("rs{number}"), 1, &labels("a")));
     let mut cluster =
         sets.fold(cluster(), FakeCluster::with)
-            .with(pod("pod", Some("rs4"), labels("a")));
+            .with(pod("pod", Some("rs4"), &labels("a")));
     run(&mut cluster);
     assert_eq!(pods(&cluster).len(), 9);
     run(&mut cluster);
@@ -129,13 +131,13 @@ fn a_pod_of_one_set_is_left_alone_by_others_with_the_same_selector() {
 /// Upstream: TestControllerBurstReplicas, with its own burst of 500.
 #[test]
 fn at_most_500_pods_are_created_or_deleted_at_once() {
-    let mut cluster = cluster().with(set("a", 1_201, labels("a")));
+    let mut cluster = cluster().with(set("a", 1_201, &labels("a")));
     for count in [500, 1_000, 1_201] {
         let outcome = cluster.turn::<ReplicationControllerController>("default", "a");
         assert!(outcome.is_ok(), "{outcome:?}");
         assert_eq!(pods(&cluster).len(), count);
     }
-    let mut cluster = cluster.with(set("a", 0, labels("a")));
+    let mut cluster = cluster.with(set("a", 0, &labels("a")));
     for count in [701, 201, 0] {
         let outcome = cluster.turn::<ReplicationControllerController>("default", "a");
         assert!(outcome.is_ok(), "{outcome:?}");
@@ -146,7 +148,7 @@ fn at_most_500_pods_are_created_or_deleted_at_once() {
 /// An outcome has at most 4 MiB: pods of many bytes are created in several.
 #[test]
 fn large_pods_are_created_in_several_outcomes() {
-    let mut large = set("a", 500, labels("a"));
+    let mut large = set("a", 500, &labels("a"));
     large["spec"]["template"]["metadata"]["annotations"] = json!({"note": "x".repeat(20_000)});
     let mut cluster = cluster().with(large);
     let outcome = cluster.turn::<ReplicationControllerController>("default", "a");
@@ -160,12 +162,12 @@ fn large_pods_are_created_in_several_outcomes() {
 /// deleted, and no watch has brought that yet.
 #[test]
 fn a_set_that_is_being_deleted_behind_the_caches_adopts_nothing() {
-    let mut deleted = set("a", 1, labels("a"));
+    let mut deleted = set("a", 1, &labels("a"));
     deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     deleted["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
     let mut cluster = cluster()
-        .with(set("a", 1, labels("a")))
-        .with(pod("one", None, labels("a")))
+        .with(set("a", 1, &labels("a")))
+        .with(pod("one", None, &labels("a")))
         .with_unseen(deleted);
     run(&mut cluster);
     let pods = pods(&cluster);
@@ -177,15 +179,37 @@ fn a_set_that_is_being_deleted_behind_the_caches_adopts_nothing() {
 /// another owner.
 #[test]
 fn a_set_that_is_created_again_has_pods_of_its_own() {
-    let mut cluster = cluster().with(set("a", 2, labels("a")));
+    let mut cluster = cluster().with(set("a", 2, &labels("a")));
     run(&mut cluster);
     cluster.delete(&ObjectRef::new(KIND, "default", "a"));
     run(&mut cluster);
     assert_eq!(pods(&cluster).len(), 2, "the garbage collector has them");
-    let mut again = set("a", 2, labels("a"));
+    let mut again = set("a", 2, &labels("a"));
     again["metadata"]["uid"] = "again".into();
     let mut cluster = cluster.with(again);
     run(&mut cluster);
     assert_eq!(pods(&cluster).len(), 4);
     assert_eq!(status(&cluster, "a")["replicas"], 2);
+}
+
+/// Pods that were given up keep the names that the host would derive again.
+#[test]
+fn pods_that_are_given_up_are_replaced_by_others_with_other_names() {
+    let mut cluster = cluster().with(set("a", 3, &labels("a")));
+    run(&mut cluster);
+    let given_up = pods(&cluster);
+    assert_eq!(given_up.len(), 3);
+    for view in given_up {
+        let name = view["metadata"]["name"].as_str().unwrap_or_default();
+        let pod = cluster.object(&ObjectRef::new(POD, "default", name));
+        let mut pod = pod.cloned().unwrap_or_default();
+        pod["metadata"]["labels"] = labels("quarantined");
+        cluster = cluster.with(pod);
+    }
+    for milliseconds in [0, 100, 1_000, 10_000] {
+        cluster = cluster.at(Duration::from_millis(milliseconds));
+        cluster.run_due::<ReplicationControllerController>();
+    }
+    assert_eq!(pods(&cluster).len(), 6);
+    assert_eq!(status(&cluster, "a")["replicas"], 3);
 }

@@ -36,6 +36,16 @@ pub trait Claimable {
     fn owners(&self) -> &[OwnerReference];
 }
 
+impl<T: Claimable> Claimable for &T {
+    fn metadata(&self) -> &Metadata {
+        (**self).metadata()
+    }
+
+    fn owners(&self) -> &[OwnerReference] {
+        (**self).owners()
+    }
+}
+
 /// What a claimant has of some objects, and what is to be done about the others.
 #[derive(Debug)]
 pub struct Claims<T> {

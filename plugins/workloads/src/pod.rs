@@ -94,6 +94,16 @@ pub trait PodView {
     }
 }
 
+impl<P: PodView + ?Sized> PodView for &P {
+    fn metadata(&self) -> &Metadata {
+        (**self).metadata()
+    }
+
+    fn status(&self) -> &PodStatus {
+        (**self).status()
+    }
+}
+
 /// How long it takes until the next of these pods becomes available. `None`: none of them only has
 /// to stay ready for that.
 pub fn next_available<'a, P: PodView + 'a>(

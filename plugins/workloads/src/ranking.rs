@@ -28,6 +28,24 @@ pub trait Ranked: PodView {
     fn deletion_cost(&self) -> Option<&str>;
 }
 
+impl<P: Ranked> Ranked for &P {
+    fn node_name(&self) -> &str {
+        (**self).node_name()
+    }
+
+    fn created(&self) -> Option<Time> {
+        (**self).created()
+    }
+
+    fn restarts(&self) -> Restarts {
+        (**self).restarts()
+    }
+
+    fn deletion_cost(&self) -> Option<&str> {
+        (**self).deletion_cost()
+    }
+}
+
 /// The most restarts of one container. The sidecars are compared if the others are equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Restarts {
@@ -99,7 +117,7 @@ impl PodsOnNodes {
     /// Counts these pods.
     pub fn of<'a, P: Ranked + 'a>(pods: impl IntoIterator<Item = &'a P>) -> Self {
         let mut count = BTreeMap::<String, usize>::new();
-        for pod in pods.into_iter().filter(|pod| pod.is_active()) {
+        for pod in pods.into_iter().filter(PodView::is_active) {
             *count.entry(pod.node_name().to_owned()).or_default() += 1;
         }
         Self(count)

@@ -10,8 +10,8 @@ mod status;
 use std::collections::BTreeSet;
 
 use pilothouse_sdk::{
-    Failure, Filter, Host, Kind, Manifest, ObjectRef, Outcome, Patch, Projection, Read, Request,
-    Selection, Verb, controller_of,
+    Failure, Filter, Host, Kind, Limits, Manifest, ObjectRef, Outcome, Patch, Projection, Read,
+    Request, Selection, Verb, controller_of,
 };
 use serde_json::{Value, json};
 
@@ -24,6 +24,10 @@ use status::Status;
 
 /// The index of pods, and of the sets themselves, by the uids of their owners.
 const OWNER: &str = "owner";
+
+/// Enough for an object of ten thousand pods. One pod takes 150,000, most of it to be
+/// decoded; the default is for less than five thousand.
+const FUEL: u64 = 2_000_000_000;
 
 /// One of the two kinds.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +63,10 @@ impl Flavor {
         .indexes(OWNER, Pod::KIND, owners)
         .writes(Pod::KIND, [Verb::Create, Verb::Patch, Verb::Delete])
         .writes_subresource(self.kind, "status", [Verb::Patch])
+        .limits(Limits {
+            fuel: Some(FUEL),
+            ..Limits::default()
+        })
     }
 
     /// Decides what is to be done about one object.
@@ -112,15 +120,15 @@ impl Round<'_> {
         let outcome = events.into_iter().fold(Outcome::done(), Outcome::with);
         let metadata = &self.set.metadata.always;
         let (selected, others) = self.pods(selector)?;
-        let names: BTreeSet<String> = selected.iter().map(Pod::name).collect();
+        let names: BTreeSet<&str> = selected.iter().map(Pod::name).collect();
         let claimant = Claimant::new(&self.key.kind, metadata);
+        let may_be_own = selected.iter().filter(|pod| self.may_claim(pod));
+        let terminating = may_be_own.filter(PodView::is_terminating);
         let is_own = |pod: &&Pod| claimant.claim(*pod, true) == Claim::Owned;
-        let terminating = selected.iter().filter(|pod| self.may_claim(pod));
-        let terminating = terminating.filter(|pod| pod.is_terminating());
         let terminating = terminating.filter(is_own).count();
-        let active = selected.into_iter().chain(others);
+        let active = selected.iter().chain(&others);
         let active = active.filter(|pod| self.may_claim(pod) && pod.is_active());
-        let claims = claimant.claim_all(Pod::KIND, active, |pod| names.contains(&pod.name()))?;
+        let claims = claimant.claim_all(Pod::KIND, active, |pod| names.contains(pod.name()))?;
         if !claims.are_settled() {
             // What is owned is known when this is done: the key then runs again.
             let outcome = if claims.adoptions.is_empty() {
@@ -133,9 +141,9 @@ impl Round<'_> {
         }
         let now = self.host.now();
         let min_ready = seconds(self.set.spec.min_ready_seconds);
-        let next = next_available(&claims.owned, min_ready, now);
+        let next = next_available(claims.owned.iter().copied(), min_ready, now);
         let status = Status::new(self, &claims.owned, terminating, now);
-        let outcome = self.scale(outcome, claims.owned)?.always();
+        let outcome = self.scale(outcome, claims.owned, &selected)?.always();
         let outcome = match status.patch(self)? {
             Some(patch) => outcome.with(patch),
             None => outcome,
@@ -155,11 +163,11 @@ impl Round<'_> {
             Some(selector) => self.host.list_as::<Pod>(namespace, selector)?,
             None => Vec::new(),
         };
-        let names: BTreeSet<String> = selected.iter().map(Pod::name).collect();
+        let names: BTreeSet<&str> = selected.iter().map(Pod::name).collect();
         let owned = Filter::index(OWNER, &self.set.metadata.always.uid);
         let owned = self.host.list::<Named>(Pod::KIND, namespace, &owned)?;
-        let others = owned.iter().map(|pod| &pod.metadata.name);
-        let others = others.filter(|name| !names.contains(*name));
+        let others = owned.iter().map(|pod| pod.metadata.name.as_str());
+        let others = others.filter(|name| !names.contains(name));
         let others = others.map(|name| self.host.get_as::<Pod>(&self.key.namespace, name));
         let others: Vec<Option<Pod>> = others.collect::<Result<_, _>>()?;
         Ok((selected, others.into_iter().flatten().collect()))

@@ -17,10 +17,21 @@ pub struct Status {
     pub reason: String,
     /// One line, for people.
     pub message: String,
-    /// `details.causes`, as pairs of reason and message.
-    pub causes: Vec<(String, String)>,
+    /// `details.causes`.
+    pub causes: Vec<StatusCause>,
     /// Delay after which the server wants to be asked again.
     pub retry_after: Option<Duration>,
+}
+
+/// One of the causes of a refusal. What the server leaves out is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatusCause {
+    /// `FieldValueInvalid`, `FieldManagerConflict`, …
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// The path of the field: `metadata.uid`.
+    pub field: String,
 }
 
 impl std::fmt::Display for Status {
@@ -72,11 +83,10 @@ impl Status {
             reason: raw.reason.unwrap_or_default(),
             message: cut_line(&raw.message.unwrap_or_default(), 2000),
             causes: causes
-                .map(|cause| {
-                    (
-                        cause.reason.unwrap_or_default(),
-                        cause.message.unwrap_or_default(),
-                    )
+                .map(|cause| StatusCause {
+                    reason: cause.reason.unwrap_or_default(),
+                    message: cause.message.unwrap_or_default(),
+                    field: cause.field.unwrap_or_default(),
                 })
                 .collect(),
             retry_after: retry_after.or(asked),
@@ -95,7 +105,7 @@ impl Status {
         let by_cause = self
             .causes
             .iter()
-            .any(|(reason, message)| reason == "ResourceVersionTooLarge" || says(message));
+            .any(|cause| cause.reason == "ResourceVersionTooLarge" || says(&cause.message));
         by_cause || ((self.code == 504 || self.reason == "Timeout") && says(&self.message))
     }
 }

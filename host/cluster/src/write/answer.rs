@@ -57,7 +57,15 @@ const FORCE: &str = "with force an apply takes them over";
 /// True if other managers own fields of an apply. The server names both in its message.
 fn is_owned_by_others(status: &Status) -> bool {
     let mut causes = status.causes.iter();
-    status.code == 409 && causes.any(|(reason, _)| reason == "FieldManagerConflict")
+    status.code == 409 && causes.any(|cause| cause.reason == "FieldManagerConflict")
+}
+
+/// True if the object is another one than that of the uid in a body. For an update the server says
+/// so with a 409. For an apply and a patch it does not look at the uid as a precondition, and finds
+/// that an immutable field would change.
+fn is_other_object(status: &Status) -> bool {
+    let mut causes = status.causes.iter();
+    status.code == 422 && causes.any(|cause| cause.field == "metadata.uid")
 }
 
 /// Classifies an answer as `wit/changes.wit` describes.
@@ -92,6 +100,7 @@ pub(crate) fn result(is_delete: bool, answer: Result<Vec<u8>, RequestError>) -> 
             ActionResult::Conflict(format!("{text}; {FORCE}"))
         }
         (409, _) => ActionResult::Conflict(text),
+        (422, _) if is_other_object(status) => ActionResult::Conflict(text),
         (404, _) => ActionResult::NotFound(text),
         (403, _) => ActionResult::Forbidden(text),
         (400 | 422, _) => ActionResult::Invalid(text),

@@ -386,6 +386,21 @@ async fn a_conflict_with_other_managers_names_them_their_fields_and_force() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_write_to_another_object_than_that_of_its_uid_is_a_conflict() {
+    for (field, is_conflict) in [("metadata.uid", true), ("spec", false)] {
+        let body = format!(
+            r#"{{"kind":"Status","code":422,"reason":"Invalid","message":"x","details":{{"causes":[{{"reason":"FieldValueInvalid","field":"{field}"}}]}}}}"#
+        );
+        let (result, _) = play(&pod(apply()), [text(422, &body)]).await;
+        assert_eq!(
+            matches!(result, ActionResult::Conflict(_)),
+            is_conflict,
+            "{field}: {result:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_has_no_path_is_invalid_and_not_sent() {
     let with_key = |kind, namespace, name| Write {
         key: ObjectKey::new(namespace, name),

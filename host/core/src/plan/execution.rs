@@ -85,6 +85,7 @@ struct SentWrite {
     /// See [`What::Send`].
     intent: Option<u64>,
     finalizer: Option<bool>,
+    is_creation: bool,
 }
 
 /// Which step of the plan it is.
@@ -227,6 +228,7 @@ impl Execution {
                 write,
                 intent,
                 finalizer,
+                is_creation,
             } => {
                 self.window.begin();
                 let sent = SentWrite {
@@ -237,6 +239,7 @@ impl Execution {
                     audience: step.audience,
                     intent,
                     finalizer,
+                    is_creation,
                 };
                 let author = self.author.clone();
                 Some(PendingWrite { author, sent })
@@ -369,6 +372,11 @@ impl UnderWay {
             ActionResult::NotFound(_) if sent.finalizer == Some(false) => ActionResult::Done(None),
             result => result,
         };
+        let (result, status) = match result {
+            // The server's words are about a version that nobody has named.
+            ActionResult::Conflict(_) if sent.is_creation => (unseen(&sent.write), None),
+            result => (result, status),
+        };
         let accepted = AcceptedWrite::of(&sent.write, &result, ended, owner);
         execution.accepted.extend(accepted);
         let deleted = AcceptedWrite::of_deleted(&sent.write, deleted);
@@ -381,4 +389,11 @@ impl UnderWay {
         execution.order.ended(sent.place, end);
         execution
     }
+}
+
+/// The result of an apply that may only create its object, and was refused.
+fn unseen(Write { kind, key, .. }: &Write) -> ActionResult {
+    ActionResult::Conflict(format!(
+        "{kind} {key} is not created: there is one that the snapshot does not show yet, or the child names a uid"
+    ))
 }

@@ -286,13 +286,15 @@ impl Planner<'_, '_> {
         // forgotten.
         let is_cached = current.is_some() || self.reader.knows(kind, key);
         let intent = is_cached.then(|| hash(&object));
+        let is_creation = matches!(condition, Condition::New);
         condition.add_to(&mut object);
         let operation = Operation::Apply {
             object: object.to_string(),
             force,
         };
         let write = write(kind, key, subresource, operation);
-        Draft::send(EffectVerb::Apply, write).remembered_as(intent)
+        let draft = Draft::send(EffectVerb::Apply, write).remembered_as(intent);
+        draft.of_creation(is_creation)
     }
 
     fn update(&mut self, text: &str, subresource: &Option<String>) -> Result<Draft, ActionError> {

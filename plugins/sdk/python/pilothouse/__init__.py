@@ -23,7 +23,7 @@ from .changes import (
 )
 from .check import ManifestError
 from .controller import Controller, controller
-from .host import Host, Request
+from .host import Host, Request, ServedKind
 from .manifest import Index, Limits, Manifest, Read, Selection, Write, keeps_children
 from .objects import (
     ObjectRef,
@@ -33,7 +33,7 @@ from .objects import (
     rfc3339,
     set_condition,
 )
-from .outcome import Denied, Failure, Outcome, Retry, Stage, Terminal
+from .outcome import Denied, Failure, Outcome, Retry, Stage, Terminal, Unavailable
 from .quantity import InvalidQuantity, Quantity
 
 __all__ = [
@@ -65,8 +65,10 @@ __all__ = [
     "Request",
     "Retry",
     "Selection",
+    "ServedKind",
     "Stage",
     "Terminal",
+    "Unavailable",
     "Update",
     "Write",
     "condition",

@@ -10,12 +10,14 @@ from typing import Any
 from .manifest import VERBS, Manifest, Read, Selection, Write
 from .paths import EACH, FieldPathError, parse_path, quoted
 from .selectors import FieldSelector, compact, cut, parse_labels
-from .shapes import ShapeError, camel, record
+from .shapes import ShapeError, camel, group_of, includes, is_pattern, record
 
 _MAX_BRANCHINGS = 2
 _MAX_TEXT = 256 << 10
 _MAX_SCHEMA = 256 << 10
 _SHOWN = 80
+_OF_PATTERNS = {"patch", "delete", "deletecollection"}
+"""The verbs that can be asked for of a pattern."""
 
 
 class ManifestError(ValueError):
@@ -92,6 +94,7 @@ def _check(manifest: Manifest) -> None:
     _check_counts(manifest)
     _Texts().check_manifest(manifest)
     _check_reads(manifest)
+    _check_patterns(manifest)
     _check_subject(manifest)
     _check_indexes(manifest)
     _check_writes(manifest)
@@ -154,6 +157,55 @@ def _check_reads(manifest: Manifest) -> None:
         _check_field_selector(read.kind, read.field_selector)
 
 
+def _check_patterns(manifest: Manifest) -> None:
+    reconciles = manifest.reconciles
+    companions = [kind for selection in reconciles for kind in selection.also_enqueued_by]
+    declared: list[Selection | Read | Write] = [*reconciles, *manifest.reads, *manifest.writes]
+    for place, kinds in (
+        ("reconciles", [selection.kind for selection in reconciles]),
+        ("alsoEnqueuedBy", companions),
+        ("optional", sorted(each.kind for each in declared if each.optional)),
+    ):
+        for kind in filter(is_pattern, kinds):
+            raise ManifestError(
+                f"{place} {kind}: a pattern cannot stand here; name a kind"
+            )
+    patterns = [read for read in manifest.reads if is_pattern(read.kind)]
+    for read in patterns:
+        is_narrowed = bool(
+            read.namespaces
+            or parse_labels(read.labels).requirements
+            or read.field_selector is not None
+        )
+        if is_narrowed or not read.fields or not all(map(_is_of_metadata, read.fields)):
+            raise ManifestError(
+                f"reads: {read.kind} reads metadata alone: give it fields below .metadata, and no "
+                "namespaces or selectors"
+            )
+        for other in patterns:
+            if other.kind != read.kind and includes(read.kind, other.kind):
+                raise ManifestError(
+                    f"reads: {read.kind} includes {other.kind}; declare one of them"
+                )
+    for index in manifest.indexes:
+        if is_pattern(index.kind) and not all(map(_is_of_metadata, index.paths)):
+            raise ManifestError(
+                f"index {quoted(index.name)} of {index.kind}: a pattern is indexed by paths below "
+                ".metadata alone"
+            )
+    for write in manifest.writes:
+        is_more = write.subresource is not None or write.children
+        if is_pattern(write.kind) and (is_more or not set(write.verbs) <= _OF_PATTERNS):
+            raise ManifestError(
+                f"writes: of {write.kind} only patch, delete and deletecollection of the object "
+                "itself can be asked for; name the kind for others"
+            )
+
+
+def _is_of_metadata(path: str) -> bool:
+    return list(parse_path(path))[:1] == ["metadata"]
+
+
 def _check_subject(manifest: Manifest) -> None:
     seen = set()
     for selection in manifest.reconciles:
@@ -189,8 +241,7 @@ def _check_indexes(manifest: Manifest) -> None:
 
 def group_kind(kind: str) -> tuple[str, str]:
     """Group and name of a kind, without its version."""
-    *group, _version, name = kind.split("/")
-    return (group[0] if group else ""), name
+    return group_of(kind), kind.rpartition("/")[2]
 
 
 def _check_writes(manifest: Manifest) -> None:
@@ -312,7 +363,11 @@ class _Texts:
         self._long("fieldSelector", [selected.field_selector or ""])
 
     def _kind(self, place: str, kind: str) -> None:
+        if kind == "*":
+            return
         *group, version, name = kind.split("/")
+        if is_pattern(kind):
+            group, version, name = [group_of(kind)] if group_of(kind) else [], "v1", "Any"
         wanted = "an API group: empty, or a DNS subdomain of at most 253 characters"
         self._check(place, group, wanted, _is_subdomain)
         wanted = "an API version: a DNS label of at most 63 characters"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from .changes import Effect, selector_text
 from .objects import EPOCH, ObjectRef
+from .shapes import is_pattern
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 # `list` is a method of `Host`, so its annotations cannot name the type.
 Objects = list[dict[str, Any]]
 Fields = list[tuple[str, str]]
+
+Kinds = list["ServedKind"]
 
 LEVELS = ("debug", "info", "warn", "error")
 
@@ -91,6 +94,23 @@ class Query:
         return cls(kind, namespace, Filter(selector_text(labels), index))
 
 
+@dataclass(frozen=True)
+class ServedKind:
+    """A kind that the cluster serves, as discovery describes it."""
+
+    kind: str
+    """In the version that the server prefers."""
+    resource: str
+    """Its name in paths and in RBAC rules: `deployments`."""
+    namespaced: bool
+    verbs: list[str]
+    """`get`, `list`, `deletecollection`, …"""
+    subresources: list[str]
+    """`status`, `scale`, …"""
+    unavailable: str | None = None
+    """Why its objects cannot be read now, if the host has found that out."""
+
+
 class Host(ABC):
     """The host during one reconcile. Its reads are answered from one frozen snapshot.
 
@@ -111,6 +131,10 @@ class Host(ABC):
         """Those of the same objects that come after this one, as a JSON list. Raises `Denied`."""
 
     @abstractmethod
+    def _kinds(self, pattern: str) -> Kinds:
+        """The kinds that the cluster serves and that a pattern includes. Raises `Denied`."""
+
+    @abstractmethod
     def _now(self) -> int:
         """Milliseconds since the Unix epoch."""
 
@@ -122,7 +146,7 @@ class Host(ABC):
         """Reads an object, cut down to the manifest's fields. None: there is none.
 
         The namespace of a cluster-scoped object is empty. Raises `Denied` for what the plugin may
-        not read.
+        not read, and `Unavailable` for a kind of a pattern that cannot be listed.
         """
         found = self._get(ObjectRef(kind, namespace, name))
         return None if found is None else json.loads(found)
@@ -133,7 +157,8 @@ class Host(ABC):
         namespace: str | None = None,
         **which: Unpack[Which],
     ) -> Objects:
-        """Lists the objects of a kind, ordered by namespace and name.
+        """Lists the objects of a kind, ordered by namespace and name. Or of a pattern that the
+        manifest reads (`"*"`, `"apps/*"`): of all its kinds that can be listed, ordered by kind.
 
         Without a namespace: those in all namespaces that the manifest reads. At most one of these
         says which:
@@ -182,14 +207,25 @@ class Host(ABC):
             yield page
             if len(page) < size:
                 return
-            metadata = page[-1]["metadata"]
-            after = ObjectRef(kind, metadata.get("namespace", ""), metadata["name"])
+            last, own = page[-1], kind
+            if is_pattern(kind):
+                own = f"{last['apiVersion']}/{last['kind']}"
+            metadata = last["metadata"]
+            after = ObjectRef(own, metadata.get("namespace", ""), metadata["name"])
 
     def _page(self, query: Query, after: ObjectRef | None, limit: int) -> Objects:
         if not 1 <= limit < 1 << 32:
             raise ValueError(f"a page of {limit} objects: write a number from 1 to {(1 << 32) - 1}")
         found: Objects = json.loads(self._list_page(query, after, limit))
         return found
+
+    def kinds(self, pattern: str) -> Kinds:
+        """The kinds that the cluster serves and that this pattern includes (`"*"`, `"apps/*"`,
+        `"v1/*"`), ordered by group and kind; or the one kind of this name, in whatever version.
+
+        Which they are counts as read. Raises `Denied` for a pattern that the plugin may not read.
+        """
+        return self._kinds(pattern)
 
     def now(self) -> datetime:
         """The time of this reconcile, in UTC. It does not pass while a reconcile runs."""

@@ -46,6 +46,11 @@ class Denied(Terminal):
     """The plugin may not read this: its manifest does not name it, or it is not granted."""
 
 
+class Unavailable(Terminal):
+    """Objects of a kind that is read by a pattern cannot be read now. The key runs again when they
+    can."""
+
+
 @dataclass
 class Stage:
     """Actions that do not depend on each other."""

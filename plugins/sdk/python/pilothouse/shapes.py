@@ -138,23 +138,43 @@ def one_of(*names: str) -> Read:
 
 
 def kind(value: Any, place: str) -> str:
-    """Reads a kind: `v1/Pod`, `apps/v1/Deployment`."""
+    """Reads a kind, `v1/Pod` or `apps/v1/Deployment`, or a pattern."""
     text = string(value, place)
-    if not is_kind(text):
+    if not is_kind(text) and not is_pattern(text):
         raise ShapeError(place, not_a_kind(text))
     return text
 
 
 def is_kind(text: str) -> bool:
     """Whether a text is an `apiVersion`, a slash, and a `kind`."""
-    return text.count("/") in (1, 2) and all(text.split("/"))
+    return text.count("/") in (1, 2) and all(text.split("/")) and "*" not in text
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a text is a pattern of kinds: `*`, `apps/*`, or `v1/*` for the core group."""
+    group, slash, name = text.partition("/")
+    return text == "*" or bool(group and slash and name == "*" and "*" not in group)
+
+
+def includes(pattern: str, kind: str) -> bool:
+    """Whether a kind, or all that another pattern stands for, belongs to a pattern."""
+    return is_pattern(pattern) and group_of(pattern) in ("*", group_of(kind))
+
+
+def group_of(kind: str) -> str:
+    """The API group of a kind or a pattern. Of `*` it is `*`."""
+    if is_pattern(kind):
+        group = kind.partition("/")[0]
+        return "" if group == "v1" else group
+    *group, _version, _name = kind.split("/")
+    return group[0] if group else ""
 
 
 def not_a_kind(text: str) -> str:
     """Why a text is no kind."""
     return (
         f"{quoted(cut(text, 80))} is not a kind: write apiVersion, a slash and the kind, as in "
-        "apps/v1/Deployment or v1/Pod"
+        "apps/v1/Deployment or v1/Pod; a pattern is *, apps/* or v1/*"
     )
 
 

@@ -16,9 +16,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from .changes import Action, Answer, Effect, kebab, to_json
-from .host import Host, Query, Request
+from .host import Host, Query, Request, ServedKind
 from .objects import EPOCH, ObjectRef
-from .outcome import Denied, Failure, Outcome, Terminal, milliseconds
+from .outcome import Denied, Failure, Outcome, Terminal, Unavailable, milliseconds
 
 if TYPE_CHECKING:
     from .controller import Controller
@@ -77,6 +77,23 @@ class _Imports(Host):
             raise _denied(error) from None
         return found
 
+    def _kinds(self, pattern: str) -> list[ServedKind]:
+        try:
+            found = snapshot.kinds(pattern)
+        except Err as error:
+            raise _denied(error) from None
+        return [
+            ServedKind(
+                each.kind,
+                each.resource,
+                each.namespaced,
+                list(each.verbs),
+                list(each.subresources),
+                each.unavailable,
+            )
+            for each in found
+        ]
+
     def _now(self) -> int:
         now: int = clock.now()
         return now
@@ -100,8 +117,11 @@ def _question(asked: ObjectRef | Query) -> Any:
     return snapshot.Question_Objects(_query(asked))
 
 
-def _denied(error: Any) -> Denied:
-    return Denied(f"denied: {error.value.value}")
+def _denied(error: Any) -> Terminal:
+    reason = error.value
+    if isinstance(reason, snapshot.ReadError_Unavailable):
+        return Unavailable(f"unavailable: {reason.value}")
+    return Denied(f"denied: {reason.value}")
 
 
 def _request(request: Any) -> Request:

@@ -3,8 +3,8 @@
 import unittest
 from datetime import datetime, timezone
 
-from pilothouse import ObjectRef, Outcome, Read, Selection, Write
-from pilothouse.testing import FakeCluster
+from pilothouse import ObjectRef, Outcome, Read, Write, keeps_children
+from pilothouse.testing import FakeCluster, Run
 from things import POD, TEAM, made, thing
 
 POD_VERBS = ["create", "delete", "deletecollection"]
@@ -95,6 +95,24 @@ class FailingWrites(unittest.TestCase):
         self.assertEqual(results, ["done", "forbidden", "done", *["skipped"] * 8, "done"])
         self.assertEqual((cluster.events, pods(cluster, 10)), ([], 2))
 
+    def test_no_child_is_deleted_before_all_that_are_wanted_are_there(self):
+        wanted = ["c"]
+        plugin = made(
+            lambda request, host: Outcome().children([thing(TEAM, name) for name in wanted]),
+            singleton=True,
+            reads=[TEAM],
+            writes=[keeps_children(TEAM)],
+        )
+        cluster = FakeCluster(plugin)
+        cluster.turn()
+        wanted[:] = ["a", "b"]
+        cluster.fail("apply", TEAM, "forbidden", name="b")
+        cluster.reconcile()
+        results = [(effect.object.name, effect.result) for effect in cluster.write()]
+        self.assertEqual(results, [("a", "done"), ("b", "forbidden"), ("c", "skipped")])
+        cluster.turn()
+        self.assertIsNone(cluster.object(TEAM, "default", "c"))
+
     def test_a_write_that_is_not_answered_stops_all_others(self):
         for error in ("no-answer", "too-many-requests"):
             with self.subTest(error):
@@ -110,6 +128,7 @@ class FailingWrites(unittest.TestCase):
         last = cluster.run_due()[-1]
         self.assertEqual(last.error, "action 1: HTTP 500: the test lets it fail")
         self.assertEqual([effect.result for effect in last.effects][:2], ["failed", "skipped"])
+        self.assertEqual({last}, {Run(last.key, last.error)})
         cluster.heal()
         self.assertEqual(cluster.run_due(), [], "not yet")
         self.assertEqual(cluster.events, [])

@@ -216,6 +216,11 @@ class Outcomes(Turns):
         cluster.add_unseen(thing(CONFIG_MAP, "a", data={"x": "theirs"}))
         outcome = Outcome().children([thing(CONFIG_MAP, "a", data={"x": "ours"})])
         self.assertEqual(self.effects(cluster, outcome), [("apply", "conflict")])
+        self.assertEqual(
+            self.seen[-1].previous[0].text,
+            "v1/ConfigMap default/a is not created: there is one that the snapshot does not show "
+            "yet, or the child names a uid",
+        )
         self.assertEqual(self.stored(cluster)["data"], {"x": "theirs"})
 
     def test_children_are_applied_with_force(self):

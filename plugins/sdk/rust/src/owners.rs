@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ObjectRef, Projection};
 use crate::object_ref::split_kind;
+use crate::{ObjectRef, Projection};
 
 /// An entry of `metadata.ownerReferences`. When its last owner is deleted, the garbage collector
 /// deletes the object.

@@ -212,7 +212,6 @@ whole!(
     crate::IntOrString,
     crate::LabelSelector,
     crate::MicroTime,
-    crate::OwnerReference,
     crate::Quantity,
     crate::Time
 );

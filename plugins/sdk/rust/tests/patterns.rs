@@ -56,7 +56,7 @@ impl Controller for Sweeper {
 }
 
 fn object(kind: &str, name: &str, lease: &str) -> Value {
-    let (api_version, kind) = kind.rsplit_once('/').unwrap();
+    let (api_version, kind) = kind.rsplit_once('/').expect("a kind");
     json!({
         "apiVersion": api_version, "kind": kind,
         "metadata": {"namespace": "default", "name": name, "labels": {"lease": lease}},

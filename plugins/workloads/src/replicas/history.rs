@@ -14,6 +14,7 @@ const NAMESPACE_ENDS: &str = "because it is being terminated";
 pub(super) struct History {
     creations: Vec<Attempt>,
     deletions: Vec<Attempt>,
+    is_name_taken: bool,
 }
 
 /// One of them: the pod's name, and why it failed, if it did.
@@ -43,6 +44,10 @@ impl History {
         Self {
             creations: of(EffectVerb::Create),
             deletions: of(EffectVerb::Delete),
+            is_name_taken: request.previous.iter().any(|effect| {
+                let is_taken = matches!(effect.outcome, ActionResult::AlreadyExists(_));
+                effect.object.kind == Pod::KIND && is_taken
+            }),
         }
     }
 
@@ -62,6 +67,11 @@ impl History {
             .iter()
             .filter_map(|made| made.fault.as_deref());
         faults.any(|fault| fault.contains(NAMESPACE_ENDS))
+    }
+
+    /// True if a pod was not created because there is one of its name.
+    pub fn is_name_taken(&self) -> bool {
+        self.is_name_taken
     }
 
     /// Events that tell about it.
@@ -103,7 +113,7 @@ fn verdict(attempts: &[Attempt], counts: impl Fn(&str) -> bool) -> Verdict<'_> {
 }
 
 impl Attempt {
-    /// `None`: nothing was attempted, or the pod was there already, as the host derives its names.
+    /// `None`: nothing was attempted, or the pod's name was taken: another one is tried.
     fn of(effect: &Effect) -> Option<Self> {
         let fault = match &effect.outcome {
             ActionResult::Done(_) => None,

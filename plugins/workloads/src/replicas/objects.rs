@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::claim::Claimable;
-use crate::pod::{PodStatus, PodView};
+use crate::pod::{PodCondition, PodStatus, PodView};
 use crate::ranking::{ContainerStatus, InitContainer, InitContainerStatus, Ranked, Restarts};
 
 /// A ReplicaSet or a ReplicationController.
@@ -86,6 +86,7 @@ pub(super) struct Related {
 #[serde(rename_all = "camelCase")]
 pub(super) struct RelatedMetadata {
     pub namespace: String,
+    pub uid: String,
     #[serde(default)]
     pub owner_references: Vec<SetOwner>,
 }
@@ -99,7 +100,12 @@ pub(super) struct RelatedSpec {
 /// A pod of which only the name is needed.
 #[derive(Deserialize)]
 pub(super) struct Named {
-    pub metadata: Metadata,
+    pub metadata: Name,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Name {
+    pub name: String,
 }
 
 #[derive(Deserialize, Projection)]
@@ -112,18 +118,46 @@ pub(super) struct Pod {
     pub status: FullPodStatus,
 }
 
-#[derive(Deserialize, Projection)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize, Projection)]
+#[serde(from = "PodMetadataFields")]
 pub(super) struct PodMetadata {
-    #[serde(flatten)]
     pub always: Metadata,
-    #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    #[serde(default)]
     pub annotations: Annotations,
-    #[serde(default)]
     pub owner_references: Vec<OwnerReference>,
     pub creation_timestamp: Option<Time>,
+}
+
+/// The fields as they stand in a pod. Decoding these is several times as fast as with serde's
+/// `flatten`, which counts with thousands of pods.
+#[derive(Default, Deserialize, Projection)]
+#[serde(rename_all = "camelCase", default)]
+struct PodMetadataFields {
+    namespace: String,
+    name: String,
+    uid: String,
+    deletion_timestamp: Option<Time>,
+    labels: BTreeMap<String, String>,
+    annotations: Annotations,
+    owner_references: Vec<OwnerReference>,
+    creation_timestamp: Option<Time>,
+}
+
+impl From<PodMetadataFields> for PodMetadata {
+    fn from(fields: PodMetadataFields) -> Self {
+        Self {
+            always: Metadata {
+                namespace: fields.namespace,
+                name: fields.name,
+                uid: fields.uid,
+                deletion_timestamp: fields.deletion_timestamp,
+            },
+            labels: fields.labels,
+            annotations: fields.annotations,
+            owner_references: fields.owner_references,
+            creation_timestamp: fields.creation_timestamp,
+        }
+    }
 }
 
 #[derive(Default, Deserialize, Projection)]
@@ -140,17 +174,43 @@ pub(super) struct PodSpec {
 }
 
 #[derive(Default, Deserialize, Projection)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(from = "PodStatusFields")]
 pub(super) struct FullPodStatus {
-    #[serde(flatten)]
     pub state: PodStatus,
     pub container_statuses: Vec<ContainerStatus>,
     pub init_container_statuses: Vec<InitContainerStatus>,
 }
 
+/// As [`PodMetadataFields`].
+#[derive(Default, Deserialize, Projection)]
+#[serde(rename_all = "camelCase", default)]
+struct PodStatusFields {
+    phase: String,
+    conditions: Vec<PodCondition>,
+    container_statuses: Vec<ContainerStatus>,
+    init_container_statuses: Vec<InitContainerStatus>,
+}
+
+impl From<PodStatusFields> for FullPodStatus {
+    fn from(fields: PodStatusFields) -> Self {
+        Self {
+            state: PodStatus {
+                phase: fields.phase,
+                conditions: fields.conditions,
+            },
+            container_statuses: fields.container_statuses,
+            init_container_statuses: fields.init_container_statuses,
+        }
+    }
+}
+
 impl Pod {
-    pub fn name(&self) -> String {
-        self.metadata.always.name.clone()
+    pub fn name(&self) -> &str {
+        &self.metadata.always.name
+    }
+
+    pub fn uid(&self) -> &str {
+        &self.metadata.always.uid
     }
 }
 

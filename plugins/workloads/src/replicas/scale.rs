@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use pilothouse_sdk::{Create, Delete, Failure, Filter, Kind, Outcome};
 
-use super::objects::{Pod, Related, controller_uid};
+use super::objects::{Named, Pod, Related, controller_uid};
 use super::{OWNER, Round};
 use crate::claim::Claimant;
 use crate::pod::PodView;
@@ -21,8 +21,14 @@ const MAX_BYTES: usize = 3_500_000;
 pub(super) const NO_LABELS: &str = "unable to create pods, no labels";
 
 impl Round<'_> {
-    /// Adds what makes the number of pods right.
-    pub fn scale(&self, outcome: Outcome, active: Vec<Pod>) -> Result<Outcome, Failure> {
+    /// Adds what makes the number of active pods right. `selected` are all pods that the selector
+    /// selects, whoever has them.
+    pub fn scale(
+        &self,
+        outcome: Outcome,
+        active: Vec<&Pod>,
+        selected: &[Pod],
+    ) -> Result<Outcome, Failure> {
         let surplus = self.surplus(active.len());
         let count = usize::try_from(surplus.unsigned_abs()).unwrap_or(usize::MAX);
         match surplus {
@@ -31,7 +37,7 @@ impl Round<'_> {
             ..0 if self.history.namespace_ends() => Ok(outcome),
             ..0 => self.create(outcome, count.min(BURST)),
             0 => Ok(outcome),
-            1.. => self.delete(outcome, active, count),
+            1.. => self.delete(outcome, active, selected, count),
         }
     }
 
@@ -47,15 +53,28 @@ impl Round<'_> {
         let controller = owner.controller_reference();
         let pod = template::pod(&self.set.spec.template, self.key, &controller);
         let create = Create::new(&pod)?;
+        if self.history.is_name_taken() {
+            // By a pod that was given up: it is not among those that were read. The host derives
+            // other names than those of all pods that have been read.
+            let namespace = Some(self.key.namespace.as_str());
+            self.host
+                .list::<Named>(Pod::KIND, namespace, &Filter::Everything)?;
+        }
         let fitting = (MAX_BYTES / create.object.len()).max(1);
         let creates = std::iter::repeat_n(create, count.min(fitting));
         Ok(creates.fold(outcome, Outcome::with))
     }
 
-    fn delete(&self, outcome: Outcome, active: Vec<Pod>, count: usize) -> Result<Outcome, Failure> {
+    fn delete(
+        &self,
+        outcome: Outcome,
+        active: Vec<&Pod>,
+        selected: &[Pod],
+        count: usize,
+    ) -> Result<Outcome, Failure> {
         let count = count.min(active.len()).min(BURST);
         let ordered = if count < active.len() {
-            sort_with_nodes(active, &self.related_pods()?, self.host.now())
+            sort_with_nodes(active, &self.related_pods(selected)?, self.host.now())
         } else {
             active
         };
@@ -68,28 +87,29 @@ impl Round<'_> {
 
     /// How many pods are on which nodes, of all sets that have the same controller. Of a set
     /// without a controller there are none.
-    fn related_pods(&self) -> Result<PodsOnNodes, Failure> {
+    fn related_pods(&self, selected: &[Pod]) -> Result<PodsOnNodes, Failure> {
         let Some(controller) = controller_uid(&self.set.metadata.owner_references) else {
             return Ok(PodsOnNodes::default());
         };
         let owned = Filter::index(OWNER, controller);
         let related = self.host.list::<Related>(&self.key.kind, None, &owned)?;
-        let is_related =
-            |set: &&Related| controller_uid(&set.metadata.owner_references) == Some(controller);
-        let mut seen = BTreeSet::new();
-        let mut pods = Vec::new();
-        for set in related.iter().filter(is_related) {
+        let own = &self.set.metadata.always.uid;
+        let is_other = |set: &&Related| {
+            let owner = controller_uid(&set.metadata.owner_references);
+            owner == Some(controller) && set.metadata.uid != *own
+        };
+        let mut others = Vec::new();
+        for set in related.iter().filter(is_other) {
             let selector = self.flavor.selector(&set.spec.selector);
             // One with an invalid selector has no pods.
             let Ok(Some(selector)) = selector::filter(&selector) else {
                 continue;
             };
-            let found = self
-                .host
-                .list_as::<Pod>(Some(&set.metadata.namespace), &selector)?;
-            let is_new = |pod: &Pod| seen.insert(PodView::metadata(pod).uid.clone());
-            pods.extend(found.into_iter().filter(is_new));
+            let namespace = Some(set.metadata.namespace.as_str());
+            others.extend(self.host.list_as::<Pod>(namespace, &selector)?);
         }
-        Ok(PodsOnNodes::of(&pods))
+        let mut seen = BTreeSet::new();
+        let all = selected.iter().chain(&others);
+        Ok(PodsOnNodes::of(all.filter(|pod| seen.insert(pod.uid()))))
     }
 }

@@ -20,19 +20,19 @@ pub(super) struct Status(SetStatus);
 
 impl Status {
     /// The status of a set with these active pods, and so many that are being deleted.
-    pub fn new(round: &Round<'_>, active: &[Pod], terminating: usize, now: Duration) -> Self {
+    pub fn new(round: &Round<'_>, active: &[&Pod], terminating: usize, now: Duration) -> Self {
         let spec = &round.set.spec;
         let min_ready = seconds(spec.min_ready_seconds);
-        let has_all_labels = |pod: &&Pod| {
+        let has_all_labels = |pod: &&&Pod| {
             let mut labels = template::labels(&spec.template);
             labels.all(|(key, value)| pod.metadata.labels.get(key).is_some_and(|is| is == value))
         };
-        let is_available = |pod: &&Pod| pod.is_available(min_ready, now);
+        let is_available = |pod: &&&Pod| pod.is_available(min_ready, now);
         let terminating = round.flavor.counts_terminating.then(|| number(terminating));
         Self(SetStatus {
             replicas: number(active.len()),
             fully_labeled_replicas: number(active.iter().filter(has_all_labels).count()),
-            ready_replicas: number(active.iter().filter(|pod| pod.is_ready()).count()),
+            ready_replicas: number(active.iter().filter(PodView::is_ready).count()),
             available_replicas: number(active.iter().filter(is_available).count()),
             terminating_replicas: terminating,
             observed_generation: round.set.metadata.generation,

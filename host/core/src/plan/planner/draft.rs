@@ -40,6 +40,7 @@ impl Draft {
                 write,
                 intent: None,
                 finalizer: None,
+                is_creation: false,
             },
             member: None,
         }
@@ -49,6 +50,14 @@ impl Draft {
     pub(super) fn remembered_as(mut self, hash: Option<u64>) -> Self {
         if let What::Send { intent, .. } = &mut self.what {
             *intent = hash;
+        }
+        self
+    }
+
+    /// An apply that may only create its object.
+    pub(super) fn of_creation(mut self, is_so: bool) -> Self {
+        if let What::Send { is_creation, .. } = &mut self.what {
+            *is_creation = is_so;
         }
         self
     }

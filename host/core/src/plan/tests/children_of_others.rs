@@ -91,6 +91,19 @@ fn a_child_that_the_snapshot_does_not_show_is_only_created() {
 }
 
 #[test]
+fn a_child_that_cannot_be_created_is_said_to_be_unseen() {
+    let server = Server {
+        status: Some("HTTP 409 Conflict".into()),
+        ..Server::default()
+    };
+    *server.answers.lock().unwrap() = vec![ActionResult::Conflict("modified".into())];
+    let executed = Rig::new(&[]).execute(&[children(&["a"])], &server);
+    let said = "v1/ConfigMap default/a is not created: there is one that the snapshot does not show yet, or the child names a uid";
+    assert_eq!(results(&executed), [ActionResult::Conflict(said.into())]);
+    assert!(executed.failure.unwrap().message.ends_with(said));
+}
+
+#[test]
 fn a_child_that_the_snapshot_shows_is_applied_to_that_object_alone() {
     let metadata = applied_metadata(&Rig::new(&[labelled("a")]), children(&["a"]));
     assert_eq!(metadata["uid"], "uid-a");

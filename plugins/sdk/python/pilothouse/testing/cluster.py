@@ -30,13 +30,13 @@ _PROBE_EVERY = timedelta(seconds=1)
 
 @dataclass(frozen=True)
 class Run:
-    """One reconcile of `FakeCluster.run_due`."""
+    """One reconcile of `FakeCluster.run_due`. Runs are compared by their key and error."""
 
     key: ObjectRef | None
     """The object of its key. None for a singleton."""
     error: str | None = None
     """Why it failed."""
-    effects: list[Effect] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list, compare=False)
     """What became of each write: what the key's next reconcile gets as `previous`."""
 
 
@@ -59,7 +59,7 @@ class FakeCluster:
     written.
 
     What it does not check or do: it is Python code beside the host's, held to it by `wit/cases`
-    (every manifest and outcome there) and not by more. It knows no schemas: it fills in no
+    (every manifest and outcome there) and `plugins/sdk/cases`, and not by more. It knows no schemas: it fills in no
     defaults, validates no object, replaces lists as a whole (but for finalizers and owners), takes
     every kind to have a `status` subresource, converts nothing between versions of a kind, and has
     no strategic merge patch. An object has a generation if it has a `spec`. There is no garbage
@@ -91,7 +91,13 @@ class FakeCluster:
         self.add(*objects)
 
     def add(self, *objects: Object) -> None:
-        """Adds whole objects. One replaces an object of the same kind, namespace and name."""
+        """Adds whole objects. One replaces an object of the same kind, namespace and name, as an
+        update of another client would.
+
+        What an object does not say of `metadata` is as the API server sets it: uid,
+        creationTimestamp (the time of `at`), resourceVersion, and a generation that moves with its
+        content. To put another object in the place of one, give it another uid.
+        """
         for value in objects:
             ref, before = self._server.place(value)
             self._wake(ref, before)

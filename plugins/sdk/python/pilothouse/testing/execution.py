@@ -135,6 +135,8 @@ class Execution:
     def _refused(self, step: Step, write: Write, refused: Refused) -> Effect:
         if refused.result == "not-found" and write.is_finalizer_removal:
             return Effect(step.ref, step.verb, "done")
+        if refused.result == "conflict" and write.is_creation:
+            return Effect(step.ref, step.verb, "conflict", _unseen(step.ref))
         is_read = self.views.is_whole(write.ref.kind)
         is_own_text = refused.is_unavailable or is_read or _is_own(write)
         text = str(refused) if is_own_text else _bare(refused)
@@ -177,6 +179,14 @@ def _is_own(write: Write) -> bool:
     """Of an object that it creates the plugin has written all that the server may quote."""
     is_secret = write.ref.kind == "v1/Secret"
     return write.verb == "create" and write.subresource is None and not is_secret
+
+
+def _unseen(ref: ObjectRef) -> str:
+    """Why an object that the snapshot does not show is not created."""
+    return (
+        f"{ref} is not created: there is one that the snapshot does not show yet, or the child "
+        "names a uid"
+    )
 
 
 def _bare(refused: Refused) -> str:

@@ -85,7 +85,6 @@ class Owned:
         for path in leaves(self.fields) - set(_SETS):
             if not _is_as(at(after, path), at(before, path)):
                 remove(kept, path)
-                self.shared.discard(path)
         self.fields = kept
 
 

@@ -15,6 +15,7 @@ from ..manifest import Manifest
 from ..objects import ObjectRef
 from ..outcome import Outcome, Terminal
 from ..selectors import LabelSelector, Requirement, SelectorError, compact, parse_labels
+from ..shapes import includes, is_pattern
 from . import children
 from .bodies import address_of, as_sent, check_address, is_same_object, text_of
 from .identity import (
@@ -148,9 +149,12 @@ class Planner:
         self._check_declared(verb, ref.kind, subresource)
 
     def _check_declared(self, verb: str, kind: str, subresource: str | None) -> None:
-        target = (kind, subresource)
         declared = [
-            each for each in self._manifest.writes if (each.kind, each.subresource) == target
+            each
+            for each in self._manifest.writes
+            if each.subresource == subresource
+            and (each.kind == kind or includes(each.kind, kind))
+            and not is_pattern(kind)
         ]
         if not any(verb in each.verbs for each in declared):
             suffix = f"/{subresource}" if subresource else ""
@@ -205,6 +209,7 @@ class Planner:
                 return self._known("apply", ref, "unchanged")
         sent = {**body, "metadata": {**metadata_of(body), **condition}} if condition else body
         write = Write("apply", ref, subresource, body=sent, force=force, intent=body)
+        write.is_creation = "resourceVersion" in condition
         return self._send("apply", write)
 
     def _create(self, action: Any) -> list[Step]:
@@ -308,7 +313,7 @@ class Planner:
             return [step]
         manifest = self._manifest
         kinds = {read.kind for read in manifest.reads} | {each.kind for each in manifest.writes}
-        if ref.kind not in kinds:
+        if not any(kind == ref.kind or includes(kind, ref.kind) for kind in kinds):
             raise ActionRefused(f"denied: {ref.kind} is not among the manifest's kinds")
         problem = check_key(ref.namespace, ref.name)
         if problem:

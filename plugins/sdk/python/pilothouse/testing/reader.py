@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from itertools import islice
 
 from ..changes import to_json
-from ..host import Fields, Host, Query
+from ..host import Fields, Host, Query, ServedKind
 from ..objects import ObjectRef
 from ..outcome import Denied
 from ..selectors import SelectorError, parse_labels
-from ..shapes import is_kind, not_a_kind
+from ..shapes import is_kind, is_pattern, not_a_kind
 from .parts import Object, ref_of
-from .views import Question, RunEnded, Views
+from .views import Question, RunEnded, Views, order_of
 
 _MAX_READS = 10_000
 _MAX_CONDITIONS = 100
@@ -46,7 +46,7 @@ class Reader(Host):
     def _list_page(self, query: Query, after: ObjectRef | None, limit: int) -> str:
         found = self._listed(query)
         if after is not None:
-            found = (each for each in found if ref_of(each)[1:] > after[1:])
+            found = _after(found, query.kind, after)
         return to_json([self._views.view(each) for each in islice(found, limit)])
 
     def _listed(self, query: Query) -> Iterator[Object]:
@@ -56,6 +56,10 @@ class Reader(Host):
         """Records a read of an object, or of the objects that match. Raises `Denied`."""
         if isinstance(asked, Query):
             return self._record(self._question(asked))
+        if is_pattern(asked.kind):
+            raise RunEnded(
+                f"{asked.kind} is a pattern: it can be listed, and no single object of it be read"
+            )
         self._check(asked.kind, asked.namespace)
         return self._record(Question(asked.kind, "get", asked.namespace, asked.name))
 
@@ -76,6 +80,17 @@ class Reader(Host):
             self._views.check_index(kind, which.index[0])
         return Question(kind, "list", namespace, selector=selector, index=which.index)
 
+    def _kinds(self, pattern: str) -> list[ServedKind]:
+        if not is_kind(pattern) and not is_pattern(pattern):
+            raise RunEnded(not_a_kind(pattern))
+        try:
+            found = self._views.kinds(pattern)
+        except Denied as error:
+            self.denied = self.denied or error
+            raise
+        self._record(Question(pattern, "kinds"))
+        return found
+
     def _now(self) -> int:
         self.has_read_clock = True
         return self._now_ms
@@ -85,7 +100,7 @@ class Reader(Host):
         self._lines.append(f"{level.upper()} {message}{said}")
 
     def _check(self, kind: str, namespace: str | None) -> None:
-        if not is_kind(kind):
+        if not is_kind(kind) and not is_pattern(kind):
             raise RunEnded(not_a_kind(kind))
         try:
             self._views.check(kind, namespace)
@@ -98,3 +113,10 @@ class Reader(Host):
         if len(self.questions) > _MAX_READS:
             raise RunEnded(f"more than {_MAX_READS} different reads in one reconcile")
         return question
+
+
+def _after(found: Iterator[Object], kind: str, after: ObjectRef) -> Iterator[Object]:
+    """The objects of a list that come after this one. Of a pattern the kind counts, too."""
+    if not is_pattern(kind):
+        return (each for each in found if ref_of(each)[1:] > after[1:])
+    return (each for each in found if order_of(ref_of(each)) > order_of(after))

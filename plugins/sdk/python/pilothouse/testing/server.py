@@ -6,6 +6,7 @@ documentation of `FakeCluster`.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,7 +14,9 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from ..check import group_kind
+from ..host import ServedKind
 from ..objects import EPOCH, ObjectRef, rfc3339
+from ..shapes import group_of
 from ..selectors import LabelSelector
 from .documents import Misfit, NoPatch, json_patch, merge
 from .failing import FailingWrites, Refused, conflict, invalid, not_found
@@ -48,6 +51,8 @@ class Write:
     intent: Any = None
     """Of an apply: what to remember once it is accepted."""
     is_finalizer_removal: bool = False
+    is_creation: bool = False
+    """Of an apply: whether it may only create its object."""
     note: dict[str, Any] = field(default_factory=dict)
     """Of an Event: what it says."""
     labels: LabelSelector = LabelSelector()
@@ -77,6 +82,14 @@ class Server:
         """All objects of a kind, ordered by namespace and name."""
         refs = sorted(ref for ref in self._objects if ref.kind == kind)
         return (self._objects[ref] for ref in refs)
+
+    def kinds(self) -> list[ServedKind]:
+        """The kinds of the objects that are there, as discovery would describe them."""
+        scopes: dict[str, bool] = {}
+        for ref in self._objects:
+            scopes[ref.kind] = scopes.get(ref.kind, False) or bool(ref.namespace)
+        found = sorted(scopes, key=lambda kind: (group_of(kind), kind))
+        return [_served(kind, scopes[kind]) for kind in found]
 
     def seen(self, ref: ObjectRef) -> Object | None:
         """An object as the watches have brought it."""
@@ -159,12 +172,12 @@ class Server:
     def attempt(self, write: Write, carry_out: Callable[[], T]) -> T:
         """Carries out a write, unless the test wants it to fail. Raises `Refused`."""
         failing = self.failing.of(write)
-        if failing is not None and not failing.is_done:
-            raise failing.refusal()
-        done = carry_out()
-        if failing is not None:
-            raise failing.refusal()
-        return done
+        if failing is None:
+            return carry_out()
+        if failing.is_done:
+            with contextlib.suppress(Refused):
+                carry_out()
+        raise failing.refusal()
 
     def _carry_out(self, write: Write) -> str | None:
         if write.verb == "event":
@@ -299,3 +312,10 @@ def _check_preconditions(current: Object | None, body: Object) -> None:
             raise conflict(
                 f"the precondition {name} {wanted!r} does not hold: it is {have.get(name, '')!r}"
             )
+
+
+def _served(kind: str, is_namespaced: bool) -> ServedKind:
+    """A kind that supports every verb."""
+    verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+    resource = kind.rpartition("/")[2].lower() + "s"
+    return ServedKind(kind, resource, is_namespaced, verbs, ["status"])

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..check import group_kind
+from ..host import ServedKind
 from ..manifest import Manifest, Read, Selection
 from ..objects import ObjectRef
 from ..outcome import Denied
 from ..paths import Projection, parse_path, quoted, values_at
 from ..selectors import FieldSelector, LabelSelector, parse_labels
+from ..shapes import group_of, includes, is_pattern
 from .parts import Object, metadata_of, ref_of
 from .server import Server
 
@@ -34,7 +36,7 @@ class Question:
 
     kind: str
     what: str
-    """`get`, `list`, or for an object that was applied `main` or `status`."""
+    """`get`, `list`, `kinds`, or for an object that was applied `main` or `status`."""
     namespace: str | None = None
     name: str = ""
     selector: LabelSelector | None = None
@@ -91,11 +93,13 @@ class _KindView:
             parse_labels(read.labels).requirements or read.field_selector is not None
         )
         self.is_whole = not read.fields
-        self.projection = Projection([*read.fields, *_IDENTITY])
+        is_of_pattern = any(includes(each.kind, read.kind) for each in manifest.reads)
+        kind = (".apiVersion", ".kind") if is_of_pattern else ()
+        self.projection = Projection([*read.fields, *_IDENTITY, *kind])
         self.indexes = {
             index.name: [parse_path(path) for path in index.paths]
-            for index in manifest.indexes
-            if index.kind == read.kind
+            for index in sorted(manifest.indexes, key=lambda index: index.kind == read.kind)
+            if index.kind == read.kind or includes(index.kind, read.kind)
         }
 
     def cut(self, value: Object) -> Object:
@@ -109,31 +113,44 @@ class Views:
 
     def __init__(self, manifest: Manifest, server: Server) -> None:
         self._kinds = {read.kind: _KindView(read, manifest) for read in manifest.reads}
+        self._patterns = [kind for kind in self._kinds if is_pattern(kind)]
         self._server = server
         self.absent: set[str] = set()
         """The optional kinds that the cluster does not serve."""
 
+    def _view(self, kind: str) -> _KindView | None:
+        """What the plugin sees of a kind, or of a pattern that it reads or a narrower one."""
+        if kind in self._kinds:
+            return self._kinds[kind]
+        if any(group_kind(named) == group_kind(kind) for named in self._kinds):
+            return None
+        pattern = next((each for each in self._patterns if includes(each, kind)), None)
+        return self._kinds[pattern] if pattern else None
+
     def check(self, kind: str, namespace: str | None) -> None:
         """Raises `Denied` unless the plugin reads this kind, and in this namespace."""
-        if kind not in self._kinds:
+        view = self._view(kind)
+        if view is None:
             raise denied(f"{kind} is not among the manifest's reads")
-        if namespace is not None and not self._kinds[kind].choice.has_namespace(namespace):
+        if namespace is not None and not view.choice.has_namespace(namespace):
             raise denied(f"the plugin reads {kind} in other namespaces, not in {quoted(namespace)}")
 
     def check_index(self, kind: str, name: str) -> None:
         """Ends the run unless the manifest declares this index of the kind."""
-        if name not in self._kinds[kind].indexes:
+        view = self._view(kind)
+        if view is None or name not in view.indexes:
             raise RunEnded(f"the manifest declares no index {quoted(name)} of {kind}")
 
     def may_read(self, kind: str) -> bool:
         """Whether the manifest reads this kind."""
-        return kind in self._kinds
+        return self._view(kind) is not None
 
     def readable_as(self, kind: str) -> str | None:
         """The kind itself if the manifest reads it, otherwise a version of it that it reads."""
         if kind in self._kinds:
             return kind
-        return next((have for have in self._kinds if group_kind(have) == group_kind(kind)), None)
+        named = (have for have in self._kinds if group_kind(have) == group_kind(kind))
+        return next(named, kind if self._view(kind) else None)
 
     def is_whole(self, kind: str) -> bool:
         """Whether the plugin sees whole objects of this kind."""
@@ -141,7 +158,7 @@ class Views:
 
     def shows(self, ref: ObjectRef, names: tuple[str, ...]) -> bool:
         """Whether the plugin sees all of what is at this path of an object."""
-        view = self._kinds.get(ref.kind)
+        view = self._view(ref.kind)
         if view is None or not view.choice.has_namespace(ref.namespace):
             return False
         is_selected = not view.is_narrowed or self.find(ref) is not None
@@ -150,7 +167,7 @@ class Views:
     def knows(self, ref: ObjectRef) -> bool:
         """Whether an object that is not found cannot exist."""
         kind = self.readable_as(ref.kind)
-        view = self._kinds.get(kind or "")
+        view = self._view(kind) if kind else None
         return (
             view is not None and not view.is_narrowed and view.choice.has_namespace(ref.namespace)
         )
@@ -160,7 +177,7 @@ class Views:
         if ref.kind in self.absent:
             return None
         found = self._server.seen(ref)
-        view = self._kinds.get(ref.kind)
+        view = self._view(ref.kind)
         is_there = found is not None and view is not None and view.choice.has(found)
         return found if is_there else None
 
@@ -168,18 +185,28 @@ class Views:
         """An object as the plugin sees it. None: it does not."""
         if value is None:
             return None
-        view = self._kinds.get(ref_of(value).kind)
+        view = self._view(ref_of(value).kind)
         return view.cut(value) if view and view.choice.has(value) else None
 
     def matching(self, question: Question) -> Iterator[Object]:
         """The objects that are in the answer, whole."""
-        objects = self._server.all_seen(question.kind)
-        return (each for each in objects if self.answers(question, each))
+        if not is_pattern(question.kind):
+            objects = self._server.all_seen(question.kind)
+            return (each for each in objects if self.answers(question, each))
+        found = [each for each in self._server.all_seen() if self.answers(question, each)]
+        return iter(sorted(found, key=lambda each: order_of(ref_of(each))))
+
+    def kinds(self, pattern: str) -> list[ServedKind]:
+        """The kinds that the cluster serves and that a pattern includes. Raises `Denied`."""
+        if not any(includes(each, pattern) for each in self._patterns):
+            raise denied(f"{pattern} is not among the manifest's reads")
+        return [each for each in self._server.kinds() if _is_asked(pattern, each.kind)]
 
     def answers(self, question: Question, value: Object) -> bool:
         """Whether an object is in the answer to a question."""
-        ref, view = ref_of(value), self._kinds.get(question.kind)
-        if view is None or ref.kind != question.kind or not view.choice.has(value):
+        ref, view = ref_of(value), self._view(ref_of(value).kind)
+        is_asked = ref.kind == question.kind or includes(question.kind, ref.kind)
+        if view is None or not is_asked or not view.choice.has(value):
             return False
         if ref.kind in self.absent:
             return False
@@ -197,6 +224,10 @@ class Views:
 
     def is_touched(self, question: Question, old: Object | None, new: Object | None) -> bool:
         """Whether a change of an object alters the answer to a question."""
+        if question.what == "kinds":
+            kind = ref_of(old or new or {}).kind
+            others = [each for each in self._server.all(kind) if each not in (old, new)]
+            return not (old and new) and not others and _is_asked(question.kind, kind)
         was = old is not None and self.answers(question, old)
         now = new is not None and self.answers(question, new)
         if not (was and now):
@@ -208,6 +239,17 @@ class Views:
             is_changed: bool = side(old, question.what) != side(new, question.what)
             return is_changed
         return self.view(old) != self.view(new)
+
+
+def _is_asked(pattern: str, kind: str) -> bool:
+    """Whether a question about kinds is about this one."""
+    return includes(pattern, kind) or group_kind(pattern) == group_kind(kind)
+
+
+def order_of(ref: ObjectRef) -> tuple[str, ...]:
+    """The place of an object in a list of a pattern."""
+    *_, version, name = ref.kind.split("/")
+    return (group_of(ref.kind), version, name, ref.namespace, ref.name)
 
 
 def side(value: Object, which: str) -> Any:

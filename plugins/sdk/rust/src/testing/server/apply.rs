@@ -81,7 +81,6 @@ impl Server {
                 let is_kept = is_as(at(after, &path), at(before, &path));
                 if set_key(&path).is_none() && !is_kept {
                     remove(&mut owned.fields, &path);
-                    owned.shared.remove(&path);
                 }
             }
         }
