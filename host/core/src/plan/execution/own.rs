@@ -23,6 +23,10 @@ impl Own {
         let ActionResult::Done(version) = result else {
             return;
         };
+        // The answer is the Event, with a version of its own.
+        if matches!(sent.write.operation, Operation::Event { .. }) {
+            return;
+        }
         if matches!(sent.write.operation, Operation::Delete { .. }) {
             self.deleted.insert(sent.target.clone());
         }
