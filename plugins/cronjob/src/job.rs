@@ -28,7 +28,7 @@ pub fn made_from(cron_job: &CronJob, scheduled: Millis, zone: &Zone) -> Value {
         "namespace": owner.namespace,
         "name": name(cron_job, scheduled),
         "annotations": annotations,
-        "ownerReferences": [owner.owner_reference(CRON_JOBS).controller().blocks_deletion()],
+        "ownerReferences": [owner.controller_reference(CRON_JOBS)],
     });
     let labels = members(&template["metadata"]["labels"]);
     if !labels.is_empty() {

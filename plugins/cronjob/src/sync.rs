@@ -234,7 +234,7 @@ fn deletion(job: &Job) -> Delete {
 fn status_patch(status: &CronJobStatus) -> Value {
     let active = Some(&status.active).filter(|active| !active.is_empty());
     json!({
-        "metadata": {"resourceVersion": ""},
+        "metadata": {"resourceVersion": "seen"},
         "status": {
             "active": active,
             "lastScheduleTime": status.last_schedule_time,
