@@ -8,6 +8,7 @@ mod child_args;
 mod cli;
 mod client;
 mod compile;
+mod controllers;
 mod directory;
 mod host_events;
 mod http;

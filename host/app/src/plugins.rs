@@ -14,10 +14,11 @@ pub mod plugin_list;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use pilothouse_core::{Lifecycle, RECHECK_INTERVAL, SeenDirectory, SeenFile};
+use pilothouse_core::{Lifecycle, PluginState, RECHECK_INTERVAL, SeenDirectory, SeenFile, called};
 use tokio::sync::mpsc;
 use tracing::warn;
 
+use crate::controllers::Controllers;
 use crate::directory::{Changes, Directory, DirectoryListing, Found, OPEN_TO_GROUP, Stray};
 use crate::informers::Watches;
 use crate::patterns::Patterns;
@@ -51,6 +52,8 @@ pub struct Supervisor {
     server: Reached,
     commands: mpsc::Receiver<PluginCommand>,
     sources: StatusSources,
+    /// Which plugins run. `None`: the operator has been told what is doubtful about that.
+    controllers: Option<Controllers>,
     /// The files that were logged because their group may write to them.
     open_to_group: BTreeSet<String>,
     /// The settings that were logged because they are for no plugin.
@@ -62,6 +65,7 @@ pub struct SupervisorParts {
     pub loader: Arc<dyn Loader>,
     pub at_once: AtOnce,
     pub directory: Directory,
+    pub controllers: Controllers,
     pub installer: InstallerParts,
     pub watches: Watches,
     pub patterns: Patterns,
@@ -74,8 +78,9 @@ pub struct SupervisorParts {
 
 impl Supervisor {
     pub fn new(parts: SupervisorParts) -> Self {
+        let controllers = parts.controllers.clone();
         Self {
-            life: Lifecycle::default(),
+            life: Lifecycle::of_plugins(Box::new(move |names| controllers.is_on(names))),
             changes: Changes::of(&parts.directory),
             loading: Loading::new(parts.loader, parts.at_once),
             directory: parts.directory,
@@ -88,6 +93,7 @@ impl Supervisor {
             server: parts.server,
             commands: parts.commands,
             sources: parts.sources,
+            controllers: Some(parts.controllers),
             open_to_group: BTreeSet::new(),
             strays: BTreeSet::new(),
         }
@@ -144,6 +150,26 @@ impl Supervisor {
             }
         }
         self.publish();
+        self.tell_doubts();
+    }
+
+    /// Tells once what is doubtful about `--controllers`: when all files have been loaded, so that
+    /// the plugins' names are known.
+    fn tell_doubts(&mut self) {
+        let entries = self.life.entries();
+        let mut states = entries.iter().map(|entry| &entry.state);
+        if states.any(|state| *state == PluginState::Loading) {
+            return;
+        }
+        let Some(controllers) = self.controllers.take() else {
+            return;
+        };
+        let files = entries.iter().map(|entry| called(&entry.file));
+        let names = entries.iter().filter_map(|entry| entry.name.clone());
+        let names: Vec<String> = files.chain(names).collect();
+        for doubt in controllers.doubts(&names) {
+            warn!("--controllers: {doubt}");
+        }
     }
 
     async fn perform(&mut self, effect: HostEffect) -> Option<HostAnswer> {

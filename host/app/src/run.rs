@@ -19,6 +19,7 @@ use tracing::{debug, info, warn};
 
 use crate::cli::RunArgs;
 use crate::compile;
+use crate::controllers::Controllers;
 use crate::directory::Directory;
 use crate::host_events::HostEvents;
 use crate::http::socket::{self, Socket};
@@ -74,7 +75,9 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
     let watch_limit = WatchLimit::new(args.watch_limit, descriptors);
     let loader = file_loader(&args, &engine, directory);
     let installer = common.installer_parts(&args, defaults, watch_limit, &loader.schemas);
-    let supervisor = Supervisor::new(common.supervisor_parts(loader, installer, given));
+    let controllers = Controllers::new(args.controllers.clone());
+    let supervisor =
+        Supervisor::new(common.supervisor_parts(loader, installer, controllers, given));
     let answers = HttpState::new(
         engine,
         common.sources.clone(),
@@ -168,6 +171,7 @@ impl CommonParts {
         &self,
         loader: FileLoader,
         installer: InstallerParts,
+        controllers: Controllers,
         given: mpsc::Receiver<PluginCommand>,
     ) -> SupervisorParts {
         SupervisorParts {
@@ -176,6 +180,7 @@ impl CommonParts {
                 compiled: loader.compiler.parallel().get(),
             },
             directory: loader.directory.clone(),
+            controllers,
             loader: Arc::new(loader),
             watches: self.watches(installer.budget.clone()),
             patterns: Patterns::new(

@@ -238,10 +238,10 @@ impl StatusSources {
         let plugins = self.plugins();
         let is_pending = |plugin: &PluginStatus| matches!(plugin.state, "loading" | "syncing");
         let server = self.server.why_not();
-        // A host whose plugins have all failed (or that has none) is not ready.
-        let is_ready = server.is_none()
-            && !plugins.iter().all(|plugin| plugin.state == "failed")
-            && !plugins.iter().any(is_pending);
+        // A host whose plugins have all failed or are switched off (or that has none) is not ready.
+        let is_useless = |plugin: &PluginStatus| matches!(plugin.state, "failed" | "off");
+        let is_ready =
+            server.is_none() && !plugins.iter().all(is_useless) && !plugins.iter().any(is_pending);
         let mut text = String::new();
         if let Some(reason) = server {
             text += &format!("[-]api-server: {reason}\n");
@@ -359,6 +359,7 @@ fn state(
     match (&entry.state, controller) {
         (PluginState::Loading, _) => ("loading", None),
         (PluginState::Waiting(reason), _) => ("waiting", Some(reason.clone())),
+        (PluginState::Off, _) => ("off", Some("--controllers switches it off".to_owned())),
         (PluginState::Failed(reason), _) => ("failed", Some(reason.clone())),
         (PluginState::Draining(_), _) => ("draining", None),
         (PluginState::Joined(_), None) => ("loading", None),

@@ -90,4 +90,5 @@ pub use lifecycle::handles::{
     DEFAULTS_FILE, Digest, Handles, SettingsHandle, VersionHandle, lack_of_settings,
     settings_file_of,
 };
+pub use lifecycle::switched_off::{IsOn, called};
 pub use lifecycle::{Lifecycle, RECHECK_INTERVAL, lack_of_namespaces, unread_subject};

@@ -35,6 +35,7 @@ mod installing;
 mod plugin_file;
 mod plugin_files;
 mod rolling_back;
+pub mod switched_off;
 
 use attempt::{Attempt, AttemptNext, Entrance};
 pub use attempt::{lack_of_namespaces, unread_subject};
@@ -44,6 +45,7 @@ use errand::{Errand, OpenQuestion, StateErrand};
 use event::{LifecycleAnswer, LifecycleEvent, LoadOutcome, NotAccepted, SeenDirectory};
 use handles::{DEFAULTS_FILE, Handles, SettingsHandle};
 use plugin_files::PluginFiles;
+use switched_off::{IsOn, SwitchedOff};
 
 /// How often the directory should be read, and what is missing be asked for again, while a plugin
 /// waits. A CRD may be created at any time.
@@ -51,6 +53,8 @@ pub const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// See the module's documentation.
 pub struct Lifecycle<H: Handles> {
+    /// Invariant: none of these files is among `files`.
+    off: SwitchedOff<H>,
     files: PluginFiles<H>,
     /// The last valid settings for all plugins. While there are none, nothing is installed, because
     /// the settings may forbid it.
@@ -78,6 +82,7 @@ pub struct Lifecycle<H: Handles> {
 impl<H: Handles> Default for Lifecycle<H> {
     fn default() -> Self {
         Self {
+            off: SwitchedOff::default(),
             files: PluginFiles::default(),
             defaults: None,
             defaults_fault: None,
@@ -95,6 +100,14 @@ impl<H: Handles> Default for Lifecycle<H> {
 }
 
 impl<H: Handles> Lifecycle<H> {
+    /// One in which only these plugins are loaded. The default one loads all.
+    pub fn of_plugins(is_on: IsOn) -> Self {
+        Self {
+            off: SwitchedOff::new(is_on),
+            ..Self::default()
+        }
+    }
+
     /// Takes note of an event, and returns what is to be done. While a question is open, other
     /// events are kept until everything has been decided that it belongs to.
     pub fn handle(&mut self, event: LifecycleEvent<H>, now: Time) -> Vec<LifecycleEffect<H>> {
@@ -120,12 +133,14 @@ impl<H: Handles> Lifecycle<H> {
     /// All files of the plugin directory in the order of their names, then the draining plugins. A
     /// draining plugin's file may already be listed again.
     pub fn entries(&self) -> Vec<PluginEntry> {
-        self.files.entries()
+        let mut entries = self.files.entries();
+        entries.extend(self.off.entries());
+        entries
     }
 
     /// True if there is no plugin file.
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty()
+        self.files.is_empty() && self.off.is_empty()
     }
 
     /// True if a plugin waits for something of which no event tells, so that it has to be tried
@@ -171,8 +186,11 @@ impl<H: Handles> Lifecycle<H> {
         self.errands.push_back(Errand::Outranked);
     }
 
-    fn directory_read(&mut self, seen: SeenDirectory<H>) {
+    fn directory_read(&mut self, mut seen: SeenDirectory<H>) {
         let defaults_problem = self.read_defaults(seen.defaults);
+        for (file, plugin) in self.off.take(&mut seen.plugins) {
+            self.tell(Notice::SwitchedOff { file, plugin });
+        }
         let drains = self.files.keep(|file| seen.plugins.contains_key(file));
         self.effects.extend(drains);
         let defaults = self.defaults.as_ref();
@@ -222,7 +240,24 @@ impl<H: Handles> Lifecycle<H> {
         if file.loaded(load, result) {
             let told = file.news_since(&before);
             self.tell(told);
+            self.switch_off(name);
         }
+    }
+
+    /// Drops a file that has turned out to hold a plugin that is switched off.
+    fn switch_off(&mut self, name: &str) {
+        let file = self.files.get(name);
+        let Some((plugin, stamp, manifest)) = file.and_then(|file| file.in_newest()) else {
+            return;
+        };
+        if self.off.is_on(name, &plugin) {
+            return;
+        }
+        let drains = self.files.keep(|file| file != name);
+        self.effects.extend(drains);
+        self.off.add(name, plugin.clone(), stamp, manifest);
+        let file = name.to_owned();
+        self.tell(Notice::SwitchedOff { file, plugin });
     }
 
     fn begin_load(&mut self, name: &str) {

@@ -10,6 +10,7 @@ use pilothouse_cluster::client::{Limit, RateLimits};
 
 use super::{CodeCacheArgs, StateArgs};
 use crate::address::Address;
+use crate::controllers::Item;
 use crate::settings::{bytes, duration};
 
 #[derive(Debug, Args)]
@@ -30,6 +31,22 @@ pub struct RunArgs {
     /// It is followed: what comes, changes or goes while the host runs is taken up.
     #[arg(long, value_name = "DIR")]
     pub plugins: PathBuf,
+
+    /// Which of these plugins run: '*' for all, foo for that of this name, -foo for all but that.
+    ///
+    /// A list, as kube-controller-manager's flag: '*,-cronjob'. The first item that names a plugin
+    /// decides; one that no item names runs if '*' is among them. A plugin is called as its file is
+    /// without .wasm, or as its settings or its manifest name it; what stands for one of
+    /// kube-controller-manager's controllers has that one's names, too (cronjob-controller). What
+    /// is switched off is not loaded.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        allow_hyphen_values = true,
+        default_value = "*"
+    )]
+    pub controllers: Vec<Item>,
 
     /// Kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the pod's service account].
     #[arg(long, value_name = "FILE")]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::controllers::Item;
 use clap::CommandFactory;
 
 #[test]
@@ -43,6 +44,9 @@ fn a_value_that_is_wrong_is_told_what_to_write() {
         ("--allowed-host=a.example:80", "without a scheme"),
         ("--allowed-host=*", "without a scheme"),
         ("--watch-limit=0", "write 1 or more"),
+        ("--controllers=", "write '*' for all"),
+        ("--controllers=*,,a", "write '*' for all"),
+        ("--controllers=*;-a", "write '*' for all"),
         ("--listen=8080", ":8080 for every address"),
         ("--listen=http://localhost:8080", "write 127.0.0.1:8080"),
     ] {
@@ -140,4 +144,30 @@ fn a_limit_is_a_rate_and_perhaps_a_burst() {
         limits(&["--kube-api-qps=nan"]).unwrap_err(),
         "--kube-api-qps, --kube-api-burst: the rate is not a finite number"
     );
+}
+
+#[test]
+fn controllers_are_a_list_in_which_names_may_begin_with_a_hyphen() {
+    let all = Item::All;
+    let off = Item::Off("cronjob-controller".into());
+    let rows: [(&[&str], &[Item]); 4] = [
+        (&[], std::slice::from_ref(&all)),
+        (&["--controllers=*,-cronjob"], &[all.clone(), off.clone()]),
+        (
+            &["--controllers", "-cronjob,*"],
+            &[off.clone(), all.clone()],
+        ),
+        (
+            &["--controllers=-cronjob", "--controllers=*"],
+            &[off.clone(), all.clone()],
+        ),
+    ];
+    for (arguments, wanted) in rows {
+        let run = ["pilothouse", "run", "--plugins", "x"].iter();
+        let cli = Cli::try_parse_from(run.chain(arguments)).unwrap();
+        let Command::Run(args) = cli.command else {
+            panic!("it is run");
+        };
+        assert_eq!(args.controllers, wanted, "{arguments:?}");
+    }
 }

@@ -50,6 +50,10 @@ impl SettingsHandle for SettingsFile {
         SettingsFile::name_of(self, manifest)
     }
 
+    fn own_name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
     fn is_paused(&self) -> bool {
         self.paused == Some(true)
     }

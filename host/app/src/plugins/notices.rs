@@ -32,6 +32,7 @@ impl Notices {
             Notice::Accepted { .. }
             | Notice::Paused { .. }
             | Notice::Resumed { .. }
+            | Notice::SwitchedOff { .. }
             | Notice::RolledBackByCommand { .. } => tell_command(notice),
             notice => tell_problem(notice),
         }
@@ -161,6 +162,12 @@ fn tell_command(notice: Notice) {
         }
         Notice::Paused { plugin } => info!(plugin, "plugin paused"),
         Notice::Resumed { plugin } => info!(plugin, "plugin resumed"),
+        Notice::SwitchedOff { file, plugin } => {
+            info!(
+                plugin,
+                file, "plugin not loaded: --controllers switches it off"
+            );
+        }
         Notice::RolledBackByCommand { plugin, version } => {
             info!(plugin, version, "plugin rolled back");
         }

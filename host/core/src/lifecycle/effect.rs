@@ -221,6 +221,8 @@ pub enum Notice {
     Resumed { plugin: String },
     /// An earlier file has the same plugin name.
     Outranked { file: String },
+    /// The operator has switched the plugin off for this host.
+    SwitchedOff { file: String, plugin: String },
     /// Nothing of the plugin is left.
     Removed { plugin: String, dropped: usize },
 }

@@ -17,6 +17,8 @@ pub enum PluginState {
     /// Its file is gone, or it may not run any more. It stays in the hub until what it has begun is
     /// done.
     Draining(PluginId),
+    /// The operator has switched it off for this host, and it is not loaded.
+    Off,
     /// Not usable.
     Failed(String),
 }

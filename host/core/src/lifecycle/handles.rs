@@ -55,6 +55,9 @@ pub trait SettingsHandle: Clone + Default + Debug {
     /// The name of a plugin with this manifest.
     fn name_of(&self, manifest: &Manifest) -> String;
 
+    /// The name that they give the plugin, if they do.
+    fn own_name(&self) -> Option<&str>;
+
     /// Whether they pause the plugin.
     fn is_paused(&self) -> bool;
 

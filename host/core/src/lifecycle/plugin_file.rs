@@ -252,6 +252,14 @@ impl<H: Handles> PluginFile<H> {
         true
     }
 
+    /// The plugin in the newest file, if that is a new version: its name, the file it was found in,
+    /// and its manifest.
+    pub fn in_newest(&self) -> Option<(String, Option<H::Stamp>, Arc<Manifest>)> {
+        let manifest = self.candidate.as_ref()?.manifest();
+        let name = self.settings.name_of(manifest);
+        Some((name, self.stamp.clone(), manifest.clone()))
+    }
+
     /// A version that is known and does not run.
     fn known_version(&self, digest: &Digest) -> Option<FileVersion<H>> {
         let running = self.running.as_ref();

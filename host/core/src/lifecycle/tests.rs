@@ -21,6 +21,7 @@ mod commands;
 mod model;
 mod names;
 mod rollback;
+mod switched_off;
 mod world;
 
 use world::{TestSettings, World};

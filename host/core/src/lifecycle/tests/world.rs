@@ -112,6 +112,10 @@ impl SettingsHandle for TestSettings {
         self.name.clone().unwrap_or_else(|| manifest.name.clone())
     }
 
+    fn own_name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
     fn is_paused(&self) -> bool {
         self.is_paused
     }
@@ -524,7 +528,9 @@ impl World {
         assert_eq!(running.patience, None, "it drains once");
         let file = &running.file;
         // It may be there again: the directory may have been read twice since.
-        let has_gone = patience == PATIENCE && self.removed.remove(file);
+        let is_off = |entry: &PluginEntry| entry.file == *file && entry.state == PluginState::Off;
+        let is_off = self.life.entries().iter().any(is_off);
+        let has_gone = patience == PATIENCE && (is_off || self.removed.remove(file));
         let may_not =
             *file == self.passed.file && (self.passed.is_forbidden || self.passed.is_refused);
         let others = self.hub.iter().filter(|(id, _)| **id != plugin);
