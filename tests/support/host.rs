@@ -273,6 +273,17 @@ impl Host {
         Ok(kilobytes.context("no VmRSS")?.parse::<u64>()? * 1024)
     }
 
+    /// Returns the CPU time that the host has used, in hundredths of a second: what Linux counts.
+    pub fn cpu(&self) -> Result<Duration> {
+        let id = self.child.id().context("the host has ended")?;
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
+        // The second field is the command in brackets, which may have spaces.
+        let (_, fields) = stat.rsplit_once(") ").context("no command")?;
+        let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<u64>);
+        let ticks: u64 = ticks.sum::<Result<u64, _>>()?;
+        Ok(Duration::from_millis(ticks * 10))
+    }
+
     /// Returns the log, one JSON value for each line.
     pub fn log_lines(&self) -> Vec<Value> {
         let log = self.log();
