@@ -44,6 +44,7 @@ use entry::PluginEntry;
 use errand::{Errand, OpenQuestion, StateErrand};
 use event::{LifecycleAnswer, LifecycleEvent, LoadOutcome, NotAccepted, SeenDirectory};
 use handles::{DEFAULTS_FILE, Handles, SettingsHandle};
+use plugin_file::PluginFile;
 use plugin_files::PluginFiles;
 use switched_off::{IsOn, SwitchedOff};
 
@@ -247,7 +248,7 @@ impl<H: Handles> Lifecycle<H> {
     /// Drops a file that has turned out to hold a plugin that is switched off.
     fn switch_off(&mut self, name: &str) {
         let file = self.files.get(name);
-        let Some((plugin, stamp, manifest)) = file.and_then(|file| file.in_newest()) else {
+        let Some((plugin, stamp, manifest)) = file.and_then(PluginFile::in_newest) else {
             return;
         };
         if self.off.is_on(name, &plugin) {

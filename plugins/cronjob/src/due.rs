@@ -99,8 +99,8 @@ impl History {
 /// The latest run after `earliest` that is due.
 ///
 /// What has been missed is estimated by the distance of the first two, so that a CronJob that was
-/// not looked at for years does not have all its runs counted. For a schedule with gaps the estimate
-/// may find none though there was one; then the next one is waited for, as upstream does.
+/// not looked at for years does not have all its runs counted. For a schedule with gaps the
+/// estimate may find none though there was one; then the next one is waited for, as upstream does.
 ///
 /// # Errors
 ///

@@ -205,8 +205,8 @@ fn a_period_is_of_whole_seconds() {
     }
 }
 
-/// Robfig/cron's `TestParseScheduleErrors` and `TestErrors`, and Kubernetes' `TestParseCronSchedule`
-/// and `TestParseCronSchedulePanicRecovery`.
+/// Robfig/cron's `TestParseScheduleErrors` and `TestErrors`, and Kubernetes'
+/// `TestParseCronSchedule` and `TestParseCronSchedulePanicRecovery`.
 #[test]
 fn what_is_no_schedule_is_refused_in_the_words_of_robfig_cron() {
     let rows = [
