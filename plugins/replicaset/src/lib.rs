@@ -1,8 +1,8 @@
 //! Keeps as many pods as every ReplicaSet wants.
 //!
-//! The rules are those of kube-controller-manager's replicaset controller (`pkg/controller/replicaset`
-//! in kubernetes/kubernetes). They are shared with the ReplicationController's, in
-//! `workloads::replicas`. The README lists them, with the differences.
+//! The rules are those of kube-controller-manager's replicaset controller
+//! (`pkg/controller/replicaset` in kubernetes/kubernetes). They are shared with the
+//! ReplicationController's, in `workloads::replicas`. The README lists them, with the differences.
 
 use pilothouse_sdk::{Controller, Failure, Host, Manifest, Outcome, Request};
 use workloads::replicas::Flavor;
