@@ -1,6 +1,6 @@
-//! Kinds by pattern: a plugin that reads every kind finds those that are defined while it runs, lets
-//! go of those that are removed, and is stopped by none that cannot be listed. The guest `tally`
-//! runs through the host and a real API server.
+//! Kinds by pattern: a plugin that reads every kind finds those that are defined while it runs,
+//! lets go of those that are removed, and is stopped by none that cannot be listed. The guest
+//! `tally` runs through the host and a real API server.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Kinds by pattern: asks the cluster which kinds it serves while a plugin reads patterns, and gives
-//! informers to the kinds that reconciles ask about.
+//! Kinds by pattern: asks the cluster which kinds it serves while a plugin reads patterns, and
+//! gives informers to the kinds that reconciles ask about.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -67,8 +67,7 @@ impl Patterns {
         loop {
             tokio::select! {
                 () = self.shared.kinds_wanted() => {
-                    let limit = self.limit;
-                    self.shared.widen(|hub| limit.room(hub));
+                    self.widen();
                     return;
                 }
                 answer = &mut self.asking => {
@@ -79,6 +78,11 @@ impl Patterns {
                 }
             }
         }
+    }
+
+    fn widen(&self) {
+        let limit = self.limit;
+        self.shared.widen(|hub| limit.room(hub));
     }
 
     /// Takes what the cluster has answered. Returns whether it has.
@@ -92,6 +96,8 @@ impl Patterns {
                 self.is_silent = false;
                 let kinds = self.seen.settled(kinds);
                 self.shared.set_kinds(kinds);
+                // A kind that there was no room for is asked for again now and then.
+                self.widen();
                 true
             }
             Some(Err(reason)) => {

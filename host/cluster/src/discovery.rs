@@ -229,7 +229,9 @@ impl Discovery {
                 return Err(error);
             }
         };
-        if let Some(before) = self.catalog() {
+        let before = self.catalog();
+        catalog.report_failures(before.as_deref());
+        if let Some(before) = before {
             catalog.keep_unanswered(&before);
         }
         let catalog = Arc::new(catalog);

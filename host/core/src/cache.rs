@@ -25,6 +25,7 @@ use crate::model::detail::Detail;
 use crate::model::informer_key::InformerKey;
 use crate::model::key::{KeyRef, Kind, ObjectKey, ResourceVersion};
 use crate::model::object::{IndexId, Object, Schema};
+use crate::model::served_kind::ServedKind;
 
 pub use delta::{Change, Delta, Listing, Unreadable};
 pub use layout::{Subscribed, Subscription};
@@ -102,6 +103,11 @@ impl Cache {
     /// The kind of the objects.
     pub fn kind(&self) -> &Kind {
         &self.informer_key.kind
+    }
+
+    /// Whether its objects describe the kinds that the cluster serves, and are the host's own.
+    pub(crate) fn is_of_served_kinds(&self) -> bool {
+        *self.kind() == ServedKind::object_kind()
     }
 
     /// The schema by which objects are to be parsed now.

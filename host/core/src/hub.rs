@@ -29,7 +29,6 @@ use crate::model::informer_key::InformerKey;
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
 use crate::model::object::Schema;
-use crate::model::served_kind::ServedKind;
 use crate::model::subject_key::SubjectKey;
 use crate::plan::confirm::Confirmed;
 use crate::queue::{LOW, NORMAL, Time};
@@ -316,7 +315,7 @@ impl Hub {
             return again(caches, garbage);
         }
         self.take_over(&mut caches, &missed, &mut garbage, now);
-        self.widen(std::mem::take(&mut caches.widened), now);
+        self.widen(std::mem::take(&mut caches.widened), &mut garbage, now);
         let joining = caches.joining.take();
         let replacement = joining.and_then(|joining| self.controller(joining, &mut garbage, now));
         self.show_served(now);
@@ -887,7 +886,7 @@ impl Hub {
 
 /// Whether a list-watch is to bring a cache's objects. Those of the served kinds the host brings.
 fn is_watched(cache: &Cache) -> bool {
-    cache.users() > 0 && *cache.kind() != ServedKind::object_kind()
+    cache.users() > 0 && !cache.is_of_served_kinds()
 }
 
 /// The API server's state of an object, as JSON; `None` if there is no such object.

@@ -101,12 +101,17 @@ impl Catalog {
     }
 
     pub(super) fn fail(&mut self, api_version: String, cause: String) {
-        tracing::warn!(
-            group = api_version,
-            error = cause,
-            "discovery of a group failed"
-        );
         self.failures.push((api_version, cause));
+    }
+
+    /// Logs the groups that could not be read, but for those that `before` could not read either.
+    pub(super) fn report_failures(&self, before: Option<&Self>) {
+        let known = before.map_or(&[][..], |before| &before.failures);
+        for (group, cause) in &self.failures {
+            if !known.iter().any(|(known, _)| known == group) {
+                tracing::warn!(group, error = cause, "discovery of a group failed");
+            }
+        }
     }
 
     pub(super) fn remove(&mut self, kind: &Kind) {

@@ -168,6 +168,14 @@ impl Permissions {
         let has_verb =
             |(_, verbs): &(&(Kind, Option<String>), &BTreeSet<Verb>)| verbs.contains(&verb);
         let exact = self.verbs.get_key_value(target).filter(has_verb);
+        // What the manifest names is asked for by its name or not at all.
+        let mut named = self.verbs.keys();
+        let is_named = named.any(|(have, part)| {
+            part == subresource && !have.is_pattern() && have.is_version_of(kind)
+        });
+        if is_named {
+            return exact.map(|((asked, _), _)| asked);
+        }
         let mut of_patterns = self
             .verbs
             .iter()

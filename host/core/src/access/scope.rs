@@ -114,7 +114,13 @@ impl Scope {
 
     /// The pattern by which a kind is read.
     pub(crate) fn pattern_of(&self, kind: &Kind) -> Option<&PatternScope> {
-        let is_named = self.kinds.keys().any(|have| have.is_version_of(kind));
+        // What the manifest names is granted by its name or not at all.
+        let named = self
+            .kinds
+            .keys()
+            .chain(&self.ungranted)
+            .chain(self.absent.keys());
+        let is_named = { named }.any(|have| have.is_version_of(kind));
         let mut patterns = self.patterns.iter();
         patterns.find(|scope| !is_named && scope.pattern.includes(kind))
     }

@@ -112,7 +112,11 @@ impl Controller {
             now,
         };
         self.keys.replace(present, garbage);
-        self.patterns = PatternKinds::default();
+        for (key, priority) in std::mem::take(&mut self.patterns).into_waiting() {
+            if self.installed.subjects().has(&key) {
+                self.keys.add(&[key], priority, now);
+            }
+        }
         self.permit
             .replace(self.installed.is_same_plugin(&before), settings);
         self.configure(settings, now);
@@ -282,9 +286,21 @@ impl Controller {
         self.patterns.ask(self.installed.scope(), kinds);
     }
 
-    /// Gives a kind of its patterns an informer.
-    pub fn widen(&mut self, kind: &Kind, part: ScopePart, now: Time) {
-        self.patterns.begin(&mut self.installed, kind, part, now);
+    /// Forgets the kinds that were asked about and are not served any more.
+    pub fn keep_served(&mut self, is_served: impl Fn(&Kind) -> bool) {
+        self.patterns.keep_served(is_served);
+    }
+
+    /// Gives a kind of its patterns an informer. Returns its subscriptions to the one before.
+    pub fn widen(
+        &mut self,
+        kind: &Kind,
+        part: ScopePart,
+        now: Time,
+    ) -> BTreeMap<InformerId, Subscribed> {
+        let before = self.patterns.begin(&mut self.installed, kind, part, now);
+        let parts = before.into_iter().flat_map(|before| before.scope.parts);
+        parts.map(|part| (part.informer, part.subscribed)).collect()
     }
 
     /// A kind of its patterns cannot get an informer now.

@@ -51,9 +51,10 @@ impl Hub {
     /// The kinds that the cluster serves now, each in the version that the server prefers. Wakes
     /// the keys for which that is news, and ends the informers of kinds that are served no more.
     pub fn set_kinds(&mut self, kinds: Vec<ServedKind>, now: Time) -> Garbage {
-        let kinds = kinds
-            .into_iter()
-            .map(|served| (served.kind.clone(), served));
+        // No other object of this kind may come into the cache of the served kinds.
+        let is_other = |served: &ServedKind| !served.kind.is_version_of(&ServedKind::object_kind());
+        let kinds = kinds.into_iter().filter(is_other);
+        let kinds = kinds.map(|served| (served.kind.clone(), served));
         let kinds: BTreeMap<Kind, ServedKind> = kinds.collect();
         if self.served.kinds.as_ref() != Some(&kinds) {
             self.served.kinds = Some(kinds);
@@ -110,6 +111,9 @@ impl Hub {
     /// exchanged like a plugin's preparation.
     pub fn prepare_widening(&mut self, mut room: usize, now: Time) -> Option<Preparation> {
         let whole = room;
+        for controller in self.controllers.values_mut() {
+            controller.keep_served(|kind| self.served.has(kind));
+        }
         let mut kinds = Vec::new();
         let mut begun = BTreeSet::new();
         for (plugin, controller) in &mut self.controllers {
@@ -137,11 +141,16 @@ impl Hub {
     }
 
     /// Installs informers that have been prepared.
-    pub(super) fn widen(&mut self, widened: Widened, now: Time) {
+    pub(super) fn widen(&mut self, widened: Widened, garbage: &mut Garbage, now: Time) {
+        let mut ended = Vec::new();
         for (plugin, kind, part) in widened {
             if let Some(controller) = self.controllers.get_mut(&plugin) {
-                controller.widen(&kind, part, now);
+                ended.push(controller.widen(&kind, part, now));
             }
+        }
+        for subscriptions in ended.into_iter().filter(|ended| !ended.is_empty()) {
+            self.layout += 1;
+            self.release(subscriptions, garbage);
         }
         self.settle_kinds(now);
     }

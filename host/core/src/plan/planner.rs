@@ -110,6 +110,9 @@ impl Planner<'_, '_> {
     }
 
     fn plan(&mut self, action: &Action) -> Result<Vec<Draft>, ActionError> {
+        if let Some(kind) = kind_of(action) {
+            self.reader.see_kind(kind);
+        }
         if let Some(absent) = self.absent(action)? {
             return Ok(vec![absent]);
         }
@@ -456,5 +459,15 @@ fn write(
         key: key.clone(),
         subresource: subresource.clone(),
         operation,
+    }
+}
+
+/// The kind that an action names besides a body.
+fn kind_of(action: &Action) -> Option<&Kind> {
+    match action {
+        Action::Patch { kind, .. } | Action::Finalizer { kind, .. } => Some(kind),
+        Action::Delete(delete) => Some(&delete.kind),
+        Action::Event(event) => Some(&event.kind),
+        _ => None,
     }
 }

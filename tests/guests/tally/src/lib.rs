@@ -1,7 +1,7 @@
-//! For each ConfigMap labelled `tally`: keeps a ConfigMap `NAME-tally` with the number of objects of
-//! each kind, of all that the cluster serves, that are labelled `of=NAME`; under `kinds`, the kinds
-//! of `example.dev`; and under `unavailable`, those of all kinds that cannot be read. Once the
-//! ConfigMap is labelled `tally=sweep`, deletes those objects.
+//! For each ConfigMap labelled `tally`: keeps a ConfigMap `NAME-tally` with the number of objects
+//! of each kind, of all that the cluster serves, that are labelled `of=NAME`; under `kinds`, the
+//! kinds of `example.dev`; and under `unavailable`, those of all kinds that cannot be read. Once
+//! the ConfigMap is labelled `tally=sweep`, deletes those objects.
 //!
 //! For one labelled `tally=spin` it asks for the kinds without end.
 

@@ -20,6 +20,7 @@ use super::recorded::RecordedReads;
 use crate::model::key::ResourceVersion;
 use crate::model::subject_key::SubjectKey;
 use crate::queue::Time;
+use crate::reads::read::Read;
 
 /// With fewer keys than this, nothing is checked.
 const LOOK_FROM: usize = 1024;
@@ -100,7 +101,9 @@ impl GoneKeys {
         let may_be_behind = now < end.at + LONGEST_SKEW;
         let may_go = now < end.at + LONGEST_WAIT;
         let mut left = MAX_EXAMINED;
-        reads.of(key).any(|read| {
+        // Which kinds there are wakes no key that has nothing else to wait for.
+        let is_real = |read: &&Read| !snapshot.informers[read.informer()].is_of_served_kinds();
+        reads.of(key).filter(is_real).any(|read| {
             let version = snapshot.informers[read.informer()].resource_version();
             let is_behind = *version != end.version && version.is_at_most(&end.version);
             (is_behind && may_be_behind)

@@ -39,6 +39,8 @@ pub(super) struct PatternKinds {
     refused: BTreeMap<Kind, Time>,
     /// The keys that wait for kinds.
     waiting: BTreeMap<SubjectKey, Priority>,
+    /// The kinds that have become unavailable, or available again, since [`settle`](Self::settle).
+    turned: Vec<Kind>,
 }
 
 impl PatternKinds {
@@ -77,8 +79,10 @@ impl PatternKinds {
         !is_waited_for
     }
 
+    /// Whether there are kinds to wait for. For those that were refused nobody waits.
     fn is_waited_for(&self) -> bool {
-        !self.wanted.is_empty() || !self.unlisted.is_empty()
+        let mut wanted = self.wanted.iter();
+        wanted.any(|kind| !self.refused.contains_key(kind)) || !self.unlisted.is_empty()
     }
 
     /// The keys that need not wait any more.
@@ -89,17 +93,31 @@ impl PatternKinds {
         }
     }
 
-    /// A kind has got an informer. Another version of it loses its own.
+    /// Forgets what was asked about and is not served any more.
+    pub fn keep_served(&mut self, is_served: impl Fn(&Kind) -> bool) {
+        self.wanted.retain(is_served);
+    }
+
+    /// All keys that wait, for another version of the plugin.
+    pub fn into_waiting(self) -> BTreeMap<SubjectKey, Priority> {
+        self.waiting
+    }
+
+    /// A kind has got an informer. Returns the one that it had before, or that another version of
+    /// the kind had: that is to end.
+    #[must_use]
     pub fn begin(
         &mut self,
         installed: &mut InstalledVersion,
         kind: &Kind,
         part: ScopePart,
         now: Time,
-    ) {
+    ) -> Option<PatternKind> {
         self.wanted.remove(kind);
-        self.refused.remove(kind);
-        self.unlisted.insert(kind.clone(), now);
+        if self.refused.remove(kind).is_some() {
+            self.turned.push(kind.clone());
+        }
+        let mut before = None;
         change_pattern(installed, kind, |pattern| {
             pattern.refused.remove(kind);
             let name = (kind.group.clone(), kind.kind.clone());
@@ -111,8 +129,14 @@ impl PatternKinds {
                 },
                 is_late: false,
             };
-            pattern.kinds.insert(name, known);
+            before = pattern.kinds.insert(name, known);
         });
+        if let Some(before) = &before {
+            self.unlisted.remove(&before.kind);
+            self.unread.remove(&before.kind);
+        }
+        self.unlisted.insert(kind.clone(), now);
+        before
     }
 
     /// A kind cannot get an informer now.
@@ -124,7 +148,9 @@ impl PatternKinds {
         now: Time,
     ) {
         self.wanted.remove(kind);
-        self.refused.insert(kind.clone(), now);
+        if self.refused.insert(kind.clone(), now).is_none() {
+            self.turned.push(kind.clone());
+        }
         change_pattern(installed, kind, |pattern| {
             pattern.refused.insert(kind.clone(), reason.into());
         });
@@ -145,7 +171,7 @@ impl PatternKinds {
         snapshot: &Snapshot,
         now: Time,
     ) -> Vec<Kind> {
-        let mut turned = Vec::new();
+        let mut turned = std::mem::take(&mut self.turned);
         let is_late = |kind: &PatternKind| kind.is_late && is_listed(kind, snapshot);
         let listed_late = installed.scope().of_patterns().filter(|kind| is_late(kind));
         for kind in listed_late
@@ -169,14 +195,12 @@ impl PatternKinds {
                 turned.push(kind);
             }
         }
-        let again = self
-            .refused
-            .extract_if(.., |_, since| *since + ROOM_AGAIN <= now);
-        for kind in again.map(|(kind, _)| kind).collect::<Vec<_>>() {
-            change_pattern(installed, &kind, |pattern| {
-                pattern.refused.remove(&kind);
-            });
-            turned.push(kind);
+        // A refusal stands until there is room, so that nobody is woken by being refused again.
+        for (kind, since) in &mut self.refused {
+            if *since + ROOM_AGAIN <= now {
+                *since = now;
+                self.wanted.insert(kind.clone());
+            }
         }
         turned
     }
@@ -210,10 +234,14 @@ impl PatternKinds {
     pub fn end(&mut self, installed: &mut InstalledVersion, kind: &Kind) {
         self.unlisted.remove(kind);
         self.unread.remove(kind);
+        let mut ended = None;
         change_pattern(installed, kind, |pattern| {
             let name = (kind.group.clone(), kind.kind.clone());
-            pattern.kinds.remove(&name);
+            ended = pattern.kinds.remove(&name);
         });
+        if ended.is_some_and(|ended| ended.is_late) {
+            self.turned.push(kind.clone());
+        }
     }
 }
 

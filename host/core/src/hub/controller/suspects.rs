@@ -112,7 +112,9 @@ impl Suspects {
         let snapshot = present.snapshot;
         let own = present.installed.subjects().informer_of(snapshot, key);
         let own = own.map(|informer| Read::Object(informer, key.object.clone()));
-        let reads = own.iter().chain(reads.of(key));
+        // The API server has no objects that describe kinds: those the host makes.
+        let is_real = |read: &&Read| !snapshot.informers[read.informer()].is_of_served_kinds();
+        let reads = own.iter().chain(reads.of(key)).filter(is_real);
         let checked = Cell::new(0);
         let objects = reads.flat_map(|read| objects_of(read, snapshot, &checked));
         let is_open = |(informer, key): &(InformerId, ObjectKey)| {

@@ -4,6 +4,7 @@ use super::*;
 use crate::access::grants::{Granted, Grants, KindName, ReadGrant};
 use crate::model::detail::Detail;
 use crate::model::manifest::IndexDeclaration;
+use crate::model::served_kind::ServedKind;
 use crate::reads::error::ReadError;
 
 mod model;
@@ -442,8 +443,12 @@ fn a_kind_without_room_is_unavailable_and_asked_for_again_after_a_minute() {
     rig.run();
     assert_eq!(last(&seen), "A/x", "B has no room");
     rig.now += Duration::from_secs(60);
-    assert_eq!(rig.run(), ["s"]);
+    assert!(rig.run().is_empty(), "nothing has changed");
+    rig.widen(0);
+    rig.now += Duration::from_secs(60);
+    assert!(rig.run().is_empty(), "it is refused again");
     rig.widen(1);
+    rig.run();
     rig.list(&kind("B"), &["y"]);
     assert_eq!(rig.run(), ["s"]);
     assert_eq!(last(&seen), "A/x B/y");
@@ -541,4 +546,148 @@ fn another_version_lists_anew_and_the_last_plugin_takes_the_informers_with_it() 
     assert_eq!(last(&seen), "A/y");
     drop(rig.hub.leave(1));
     assert!(rig.watched_kinds().is_empty() && !rig.hub.wants_kinds());
+}
+
+#[test]
+fn the_version_of_a_kind_that_the_server_does_not_prefer_any_more_takes_no_informer() {
+    let beta = Kind::new("example.com", "v1beta1", "A");
+    let (mut rig, seen) = rig(std::slice::from_ref(&beta), list_all);
+    let late = rig.take().expect("it may run");
+    rig.serve(&[kind("A")]);
+    rig.finish(late.run());
+    rig.widen(10);
+    rig.run();
+    rig.widen(10);
+    assert_eq!(rig.watched_kinds(), ["v1/Service", "example.com/v1/A"]);
+    rig.list(&kind("A"), &["x"]);
+    rig.run();
+    assert_eq!(last(&seen), "A/x");
+    rig.serve(&[]);
+    assert_eq!(rig.watched_kinds(), ["v1/Service"]);
+}
+
+#[test]
+fn a_key_whose_object_is_gone_and_that_waits_for_kinds_runs_on_the_next_version() {
+    let clean_up = |seen: Seen| {
+        move |request: &Request, reader: &mut Reader| {
+            let own = reader.get(&service(), &request.key.object);
+            if own.is_ok_and(|own| own.is_some()) {
+                return Ok(Outcome::default());
+            }
+            let left = list_all(reader).map_err(|error| RunError::Trap(error.to_string()))?;
+            seen.lock().unwrap().push(left);
+            Ok(Outcome::default())
+        }
+    };
+    let (mut rig, seen) = (Rig::default(), Seen::default());
+    rig.join_with(reads_all("p"), &settings(), clean_up(seen.clone()));
+    rig.serve(&[kind("A")]);
+    rig.sync_with(&service(), "s");
+    rig.run();
+    rig.remove(&service(), "s");
+    assert_eq!(rig.run(), ["s (gone)"]);
+    let plugin = Fake {
+        manifest: reads_all("p"),
+        behaviour: Box::new(clean_up(seen.clone())),
+    };
+    let replaced = rig.hub.replace(1, Arc::new(plugin), &settings(), rig.now);
+    replaced.unwrap();
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    rig.run();
+    assert_eq!(last(&seen), "A/x");
+}
+
+#[test]
+fn who_has_asked_for_kinds_is_woken_when_one_is_refused_for_want_of_room() {
+    let (mut rig, seen) = rig(&[kind("A")], |reader| {
+        let known = reader.kinds(&any())?;
+        let why = known[0].unavailable.clone().unwrap_or_default();
+        // The kinds are known, and the list asks for them.
+        list_all(reader).or_else(|error| match error {
+            ReadError::NotYet(_) if why.is_empty() => Ok(String::new()),
+            error => Err(error),
+        })?;
+        Ok(why)
+    });
+    rig.run();
+    rig.widen(0);
+    assert_eq!(rig.run(), ["s"]);
+    assert!(last(&seen).contains("--watch-limit"), "{}", last(&seen));
+}
+
+#[test]
+fn a_pattern_grants_no_kind_that_the_manifest_names_itself() {
+    let secret = Kind::new("", "v1", "Secret");
+    let mut manifest = reads_all("p");
+    let named = ReadDeclaration::new(secret.clone(), vec![".type".into()]);
+    manifest.reads.push(named);
+    let delete = |kind: Kind| WriteDeclaration {
+        kind,
+        subresource: None,
+        verbs: vec![Verb::Delete],
+        children: false,
+    };
+    manifest.writes = vec![delete(any()), delete(Kind::new("example.com", "v2", "A"))];
+    let mut settings = settings();
+    if let Granted::Listed { writes, .. } = &mut settings.grants.what {
+        writes.push(crate::access::grants::WriteGrant {
+            kind: KindName::of(&any()),
+            subresource: None,
+            verbs: BTreeSet::new(),
+            namespaces: BTreeSet::new(),
+            names: BTreeSet::new(),
+            force: false,
+        });
+    }
+    let permissions = crate::access::permission::Permissions::of(&manifest, &settings.grants);
+    let may = |kind: &Kind| {
+        let key = ObjectKey::new("default", "x");
+        permissions.check(Verb::Delete, kind, &key, None).is_ok()
+    };
+    assert!(may(&kind("B")) && !may(&kind("A")), "v2 of A is named");
+    let asked = secret.clone();
+    let (seen, behaviour) = reading(move |reader| {
+        let got = reader.get(&asked, &ObjectKey::new("default", "x"));
+        Ok(format!("{} {}", got.unwrap_err(), list_all(reader)?))
+    });
+    let mut rig = Rig::default();
+    rig.join_with(manifest, &settings, behaviour);
+    rig.serve(&[secret, kind("B")]);
+    rig.sync_with(&service(), "s");
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("B"), &["y"]);
+    rig.run();
+    assert_eq!(rig.watched_kinds(), ["v1/Service", "example.com/v1/B"]);
+    assert!(last(&seen).contains("are not granted"), "{}", last(&seen));
+    assert!(last(&seen).ends_with(" B/y"), "{}", last(&seen));
+}
+
+#[test]
+fn an_object_that_cannot_be_read_takes_its_kind_out_of_a_list_of_all_and_no_other() {
+    let (mut rig, seen) = rig(&[kind("A"), kind("B")], |reader| {
+        let known = reader.kinds(&any())?;
+        let why = known.iter().filter_map(|known| known.unavailable.clone());
+        let why = why.collect::<Vec<_>>().join(" ");
+        Ok(format!("{} | {why}", list_all(reader)?))
+    });
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    rig.list(&kind("B"), &["y"]);
+    rig.run();
+    assert_eq!(last(&seen), "A/x B/y | ");
+    rig.version += 1;
+    let unreadable = Unreadable {
+        key: ObjectKey::new("default", "z"),
+        resource_version: ResourceVersion::new(&rig.version.to_string()),
+        reason: "labels are a number".into(),
+    };
+    let id = rig.id(&kind("A"));
+    rig.hub.apply(id, Delta::Unreadable(unreadable), rig.now);
+    assert_eq!(rig.run(), ["s"]);
+    let said = last(&seen);
+    assert!(said.starts_with("B/y | default/z cannot be read"), "{said}");
 }

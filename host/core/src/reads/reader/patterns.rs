@@ -95,6 +95,15 @@ impl Reader {
         }
     }
 
+    /// Why lists of a pattern leave a listed kind out, if they do.
+    fn unreadable_of(&self, pattern: &PatternScope, kind: &Kind) -> Option<String> {
+        let mut parts = pattern.kind(kind)?.scope.parts.iter();
+        parts.find_map(|part| {
+            let (key, reason) = self.cache(part).unreadable().first_key_value()?;
+            Some(format!("{key} cannot be read: {reason}"))
+        })
+    }
+
     fn is_kind_listed(&self, scope: &KindScope) -> bool {
         scope.parts.iter().all(|part| self.is_listed(part))
     }
@@ -106,9 +115,12 @@ impl Reader {
         let scope = self.scope.clone();
         let of_pattern = self.readable_pattern(&scope, pattern)?;
         let known = self.served(&scope, pattern)?;
-        let known = known.into_iter().map(|served| KnownKind {
-            unavailable: unavailable(of_pattern, &served, |scope| self.is_kind_listed(scope)),
-            served,
+        let known = known.into_iter().map(|served| {
+            let why = unavailable(of_pattern, &served, |scope| self.is_kind_listed(scope));
+            KnownKind {
+                unavailable: why.or_else(|| self.unreadable_of(of_pattern, &served.kind)),
+                served,
+            }
         });
         Ok(known.collect())
     }
@@ -165,6 +177,8 @@ impl Reader {
             let named = named.find(|(have, _)| have.is_version_of(&served.kind));
             match named {
                 Some((kind, named)) => scopes.push((kind.clone(), named)),
+                // It is named, and not granted.
+                None if scope.pattern_of(&served.kind).is_none() => {}
                 None => match self.listed_kind(of_pattern, &served) {
                     Ok(listed) => scopes.push((served.kind, listed)),
                     Err(ReadError::NotYet(_) | ReadError::Unavailable { .. }) => {}
@@ -179,10 +193,24 @@ impl Reader {
         let mut parts = Vec::new();
         for (kind, scope) in scopes {
             for part in scope.parts_of(namespace) {
-                parts.push(self.record_part(scope, part, &kind, namespace, filter)?);
+                let part = self.record_part(scope, part, &kind, namespace, filter)?;
+                // One object that cannot be read stops no list of all kinds.
+                if self.check_readable(&part, namespace).is_ok() {
+                    parts.push(part);
+                }
             }
         }
         Ok(parts)
+    }
+
+    /// An action is about an object of this kind. If the kind is read by a pattern and is not
+    /// listed yet, nothing that was decided counts: what the action does depends on the object.
+    pub(crate) fn see_kind(&mut self, kind: &Kind) {
+        let scope = self.scope.clone();
+        if !scope.kinds.contains_key(kind) && scope.pattern_of(kind).is_some() {
+            // The error is noted where it matters, and the action is checked as any other.
+            let _ = self.scope_of(&scope, kind);
+        }
     }
 
     /// Takes the kinds of patterns that were asked about and are not listed yet. If there are any,

@@ -36,8 +36,8 @@ impl FakeCluster {
 
     /// Adds a whole object as [`with`](Self::with) does, that is on the server but that no watch
     /// has brought yet: reconciles do not see it. What an outcome has
-    /// [confirmed](crate::Outcome::confirm) is asked of the server, which has it. The next change of
-    /// the kind by [`with`](Self::with) brings it.
+    /// [confirmed](crate::Outcome::confirm) is asked of the server, which has it. The next change
+    /// of the kind by [`with`](Self::with) brings it.
     ///
     /// # Panics
     ///
