@@ -2,12 +2,13 @@
 //! by a label, 150,000 of them: the time until it has its first answer, the host's memory and CPU
 //! time until then, and what one more object takes.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use pilothouse_tests::{Host, Server, plugin_directory};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 const OBJECTS: usize = 150_000;
 const KINDS: usize = 60;
