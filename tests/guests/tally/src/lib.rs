@@ -60,8 +60,10 @@ impl Controller for Tally {
             return Ok(Outcome::done());
         };
         let wish = &object["metadata"]["labels"]["tally"];
-        while wish == "spin" {
-            host.kinds("*")?;
+        if wish == "spin" {
+            loop {
+                host.kinds("*")?;
+            }
         }
         let found: Vec<Found> = host.list("*", None, &Filter::index("of", &key.name))?;
         let kinds = host.kinds("*")?;

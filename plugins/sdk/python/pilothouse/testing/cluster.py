@@ -59,18 +59,18 @@ class FakeCluster:
     written.
 
     What it does not check or do: it is Python code beside the host's, held to it by `wit/cases`
-    (every manifest and outcome there) and `plugins/sdk/cases`, and not by more. It knows no schemas: it fills in no
-    defaults, validates no object, replaces lists as a whole (but for finalizers and owners), takes
-    every kind to have a `status` subresource, converts nothing between versions of a kind, and has
-    no strategic merge patch. An object has a generation if it has a `spec`. There is no garbage
-    collector: objects survive their owners. One without finalizers goes at once when it is deleted,
-    a Pod, too. There is no admission, no quota (but `fail`), no other field managers than the
-    plugin and everybody else; writes to subresources other than `status` have no effect. Grants
-    below the manifest, fuel, memory and time limits, and the total size of an outcome or of all
-    memos are not looked at. While writes get no answer, other keys run all the same; pauses after
-    frequent requeues, loops of a key's own writes, resyncs and quarantine do not happen. Secret
-    values are always there. A strange name or label that Kubernetes would refuse is taken.
-    """
+    (every manifest and outcome there) and `plugins/sdk/cases`, and not by more. It knows no
+    schemas: it fills in no defaults, validates no object, replaces lists as a whole (but for
+    finalizers and owners), takes every kind to have a `status` subresource, converts nothing
+    between versions of a kind, and has no strategic merge patch. An object has a generation if
+    it has a `spec`. There is no garbage collector: objects survive their owners. One without
+    finalizers goes at once when it is deleted, a Pod, too. There is no admission, no quota (but
+    `fail`), no other field managers than the plugin and everybody else; writes to subresources
+    other than `status` have no effect. Grants below the manifest, fuel, memory and time limits,
+    and the total size of an outcome or of all memos are not looked at. While writes get no
+    answer, other keys run all the same; pauses after frequent requeues, loops of a key's own
+    writes, resyncs and quarantine do not happen. Secret values are always there. A strange name
+    or label that Kubernetes would refuse is taken."""
 
     def __init__(self, controller: Controller, *objects: Object) -> None:
         """A cluster with these objects, at 1970-01-01, with the configuration `{}`."""
