@@ -32,7 +32,7 @@ impl Manifest {
     ///
     /// The host then neither keeps nor watches the others, and for the plugin there are none: a
     /// read of another object finds nothing. So objects of the kind cannot be
-    /// [`Children`](crate::Children).
+    /// [`Children`].
     ///
     /// # Panics
     ///
