@@ -214,7 +214,12 @@ fn the_pod_garbage_collector_looks_at_a_tenth_of_the_most_pods_with_a_tenth_of_i
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("node-{number}")}})
     });
     let objects: Vec<Value> = (0..15_000).map(pod).chain(nodes).collect();
-    let mut rehearsal = rehearse(plugin.clone(), &objects, &SubjectKey::singleton(), Duration::ZERO)?;
+    let mut rehearsal = rehearse(
+        plugin.clone(),
+        &objects,
+        &SubjectKey::singleton(),
+        Duration::ZERO,
+    )?;
     let outcome = plugin.reconcile(&rehearsal.request.clone(), &mut rehearsal.reader)?;
     assert_eq!(outcome.stages.len(), 0);
     let fuel = plugin.totals().fuel;
