@@ -22,10 +22,12 @@ pub struct Case {
     pub upstream: String,
     /// All that there is in the cluster.
     pub objects: Vec<Value>,
-    /// What is reconciled.
-    pub key: ObjectRef,
+    /// What is reconciled. `None`: the only key of a singleton.
+    pub key: Option<ObjectRef>,
     /// When.
     pub now: Time,
+    /// The plugin's configuration. Null: none.
+    pub config: Value,
     /// What the key's last outcome has left. Null: nothing.
     pub memo: Value,
     /// The reconcile's attempt.
@@ -86,8 +88,10 @@ struct Entry {
     description: String,
     upstream: Option<String>,
     objects: Vec<Value>,
-    key: Name,
+    key: Option<Name>,
     now: Option<Time>,
+    #[serde(default)]
+    config: Value,
     #[serde(default)]
     memo: Value,
     attempt: Option<u32>,
@@ -136,6 +140,9 @@ fn case(
     named: &Named,
     manifest: &Manifest,
 ) -> Result<Case, String> {
+    if entry.key.is_none() != manifest.singleton {
+        return Err("every case has a `key`, unless the plugin is a singleton".to_owned());
+    }
     let previous = entry.previous.iter().map(effect);
     let only = match manifest.reconciles.as_slice() {
         [only] => Some(only.kind.as_str()),
@@ -149,8 +156,9 @@ fn case(
         description: entry.description,
         upstream: entry.upstream.unwrap_or_else(|| upstream.to_owned()),
         objects: named.objects(&entry.objects, now)?,
-        key: object_ref(&entry.key, only)?,
+        key: entry.key.map(|key| object_ref(&key, only)).transpose()?,
         now,
+        config: entry.config,
         memo: entry.memo,
         attempt: entry.attempt.unwrap_or(1),
         previous: previous.collect::<Result<_, _>>()?,

@@ -10,7 +10,7 @@ mod file;
 use std::path::Path;
 
 use pilothouse_sdk::testing::FakeCluster;
-use pilothouse_sdk::{Controller, Manifest, ObjectRef};
+use pilothouse_sdk::{Controller, Manifest};
 use serde_json::Value;
 
 pub use decision::decision;
@@ -75,8 +75,14 @@ pub fn run<C: Controller>(manifest: Manifest, case: &Case) -> Value {
         Value::Null => cluster,
         memo => cluster.memo(memo),
     };
-    let key: &ObjectRef = &case.key;
-    decision(&cluster.reconcile_key::<C>(key))
+    let cluster = match &case.config {
+        Value::Null => cluster,
+        config => cluster.configured(config),
+    };
+    decision(&match &case.key {
+        Some(key) => cluster.reconcile_key::<C>(key),
+        None => cluster.reconcile::<C>("", ""),
+    })
 }
 
 /// Ends the test if there are faults.
