@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use disruption::DisruptionController;
-use pilothouse_sdk::testing::{FakeCluster, Failing, WriteError};
+use pilothouse_sdk::testing::{Failing, FakeCluster, WriteError};
 use pilothouse_sdk::{Controller, ObjectRef, Verb};
 use serde_json::{Value, json};
 
@@ -62,7 +62,9 @@ fn run(cluster: &mut FakeCluster) -> Vec<String> {
 
 fn status(cluster: &FakeCluster, name: &str) -> Value {
     let budget = cluster.object(&ObjectRef::new(BUDGET, "default", name));
-    budget.map(|budget| budget["status"].clone()).unwrap_or_default()
+    budget
+        .map(|budget| budget["status"].clone())
+        .unwrap_or_default()
 }
 
 fn allowed(cluster: &FakeCluster, name: &str) -> Value {
@@ -118,7 +120,11 @@ fn a_pod_that_was_not_deleted_counts_again_when_its_time_is_over() {
     assert_eq!(run(&mut cluster), ["a"]);
     assert_eq!(allowed(&cluster, "a"), 1);
     assert_eq!(status(&cluster, "a")["disruptedPods"], json!({}));
-    let reasons: Vec<String> = cluster.events().iter().map(|event| event.reason.clone()).collect();
+    let reasons: Vec<String> = cluster
+        .events()
+        .iter()
+        .map(|event| event.reason.clone())
+        .collect();
     assert_eq!(reasons, ["NotDeleted"]);
 }
 
@@ -144,24 +150,33 @@ fn a_stale_condition_is_set_back_when_its_time_is_over() {
 /// Upstream: the error path of `sync`.
 #[test]
 fn while_the_status_cannot_be_written_nothing_is_allowed() {
-    let refused = Failing::next(Verb::Patch, BUDGET, WriteError::Invalid);
+    let refused = || Failing::next(Verb::Patch, BUDGET, WriteError::Invalid).subresource("status");
     let spec = json!({"minAvailable": 1, "selector": {}});
     let mut before = budget("a", &spec);
     before["status"] = json!({"disruptionsAllowed": 5});
+    // All but the second write of the status, which allows nothing.
     let mut cluster = cluster()
         .with(before)
         .with(pod("one", "a"))
         .with(pod("two", "a"))
-        .failing(refused);
+        .failing(refused())
+        .failing(refused().after(1).always());
     let runs = cluster.run_due::<DisruptionController>();
     assert!(runs.iter().any(|run| run.error.is_some()));
+    assert_eq!(allowed(&cluster, "a"), 5);
     let mut cluster = cluster.at(Duration::from_millis(1_000_000_005));
     cluster.run_due::<DisruptionController>();
     let written = status(&cluster, "a");
     assert_eq!(written["disruptionsAllowed"], 0);
     assert_eq!(written["conditions"][0]["reason"], "SyncFailed");
-    let mut cluster = cluster.at(Duration::from_secs(1_000_010));
+    // The first of these runs is the fail-safe of the third write, and has nothing to write.
+    let mut cluster = cluster.healed().at(Duration::from_secs(1_000_010));
+    cluster.run_due::<DisruptionController>();
+    let mut cluster = cluster.at(Duration::from_secs(1_000_020));
     cluster.run_due::<DisruptionController>();
     assert_eq!(allowed(&cluster, "a"), 1);
-    assert_eq!(status(&cluster, "a")["conditions"][0]["reason"], "SufficientPods");
+    assert_eq!(
+        status(&cluster, "a")["conditions"][0]["reason"],
+        "SufficientPods"
+    );
 }
