@@ -20,6 +20,7 @@ impl Controller for Patches {
         )
         .reads_whole(CONFIG_MAP)
         .writes(CONFIG_MAP, [Verb::Patch])
+        .writes_subresource(CONFIG_MAP, "status", [Verb::Patch])
     }
 
     fn reconcile(request: &Request, _host: &dyn Host) -> Result<Outcome, Failure> {
@@ -28,8 +29,11 @@ impl Controller for Patches {
         };
         let body: Value =
             serde_json::from_str(object["data"]["body"].as_str().unwrap_or_default())?;
-        let other = request.key().named("other");
-        Ok(Outcome::done().with(Patch::strategic(&other, &body)?))
+        let mut patch = Patch::strategic(&request.key().named("other"), &body)?;
+        if body.get("status").is_some() {
+            patch = patch.subresource("status");
+        }
+        Ok(Outcome::done().with(patch))
     }
 }
 
@@ -39,6 +43,7 @@ fn patched(body: &Value) -> Value {
     let other = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1", "b": "2"},
         "metadata": {"namespace": "n", "name": "other", "ownerReferences": [owner("x"), owner("y")]},
+        "status": {"conditions": [{"type": "A", "status": "True", "reason": "R"}, {"type": "B"}]},
     });
     let patching = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "data": {"body": body.to_string()},
@@ -69,6 +74,15 @@ fn maps_are_merged_and_owners_by_their_uids() {
     assert_eq!(owners[0]["uid"], "x");
     assert_eq!(owners[1], had);
     assert_eq!(owners[2], own);
+}
+
+#[test]
+fn conditions_are_merged_by_their_types() {
+    let changed = json!({"type": "A", "status": "False", "reason": null});
+    let new = json!({"type": "C", "status": "True"});
+    let other = patched(&json!({"status": {"conditions": [changed, new]}}));
+    let merged = json!([{"type": "A", "status": "False"}, {"type": "B"}, new]);
+    assert_eq!(other["status"]["conditions"], merged);
 }
 
 #[test]

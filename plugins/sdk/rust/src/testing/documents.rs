@@ -102,29 +102,48 @@ pub(super) fn merge(object: &mut Value, patch: &Value) {
     }
 }
 
-/// Applies a strategic merge patch: as a merge patch, but owners are merged by their uids.
+/// The lists that a strategic merge patch merges, and by which member: these are the same in the
+/// schemas of all kinds of Kubernetes.
+const MERGED: [(&str, &str, &str); 2] = [
+    ("metadata", "ownerReferences", "uid"),
+    ("status", "conditions", "type"),
+];
+
+/// Applies a strategic merge patch: as a merge patch, but owners are merged by their uids, and
+/// conditions by their types.
 ///
 /// # Panics
 ///
 /// The patch has another list: how that is merged is in the kind's schema.
 pub(super) fn strategic_merge(object: &mut Value, patch: &Value) {
-    const OWNERS: &str = "ownerReferences";
     let mut rest = patch.clone();
-    let metadata = rest.get_mut("metadata").and_then(Value::as_object_mut);
-    let owners = metadata.and_then(|metadata| metadata.remove(OWNERS));
+    let lists = MERGED.map(|(part, list, _)| {
+        let part = rest.get_mut(part).and_then(Value::as_object_mut);
+        part.and_then(|part| part.remove(list))
+    });
     if let Some(place) = list_in(&rest, String::new()) {
         panic!("FakeCluster cannot merge the list {place}: it knows no schemas");
     }
     merge(object, &rest);
-    for owner in owners.iter().filter_map(Value::as_array).flatten() {
-        let have = &mut object["metadata"][OWNERS];
-        if !have.is_array() {
-            *have = json!([]);
+    for ((part, list, by), entries) in MERGED.iter().zip(&lists) {
+        for entry in entries.iter().filter_map(Value::as_array).flatten() {
+            merge_entry(&mut object[*part][*list], entry, by);
         }
-        let have = have.as_array_mut().expect("it is a list");
-        match have.iter_mut().find(|have| have["uid"] == owner["uid"]) {
-            Some(have) => merge(have, owner),
-            None => have.push(owner.clone()),
+    }
+}
+
+/// Merges an entry into a list: into the one with the same member, or as a new one.
+fn merge_entry(list: &mut Value, entry: &Value, by: &str) {
+    if !list.is_array() {
+        *list = json!([]);
+    }
+    let list = list.as_array_mut().expect("it is a list");
+    match list.iter_mut().find(|have| have[by] == entry[by]) {
+        Some(have) => merge(have, entry),
+        None => {
+            let mut new = json!({});
+            merge(&mut new, entry);
+            list.push(new);
         }
     }
 }
