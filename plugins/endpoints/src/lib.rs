@@ -105,7 +105,8 @@ fn told(service: &ObjectRef, effect: &Effect) -> Option<Event> {
     match effect.verb {
         _ if failures::is_of_ending_namespace(effect) => None,
         EffectVerb::Create => {
-            let note = format!("Failed to create endpoint for service {namespace}/{name}: {reason}");
+            let note =
+                format!("Failed to create endpoint for service {namespace}/{name}: {reason}");
             let event = Event::warning(endpoints, "FailedToCreateEndpoint", "Create", &note);
             Some(event)
         }

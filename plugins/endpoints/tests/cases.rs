@@ -41,7 +41,12 @@ fn nothing_is_written_again() {
             ..case
         };
         let found = cases::run::<EndpointsController>(EndpointsController::manifest(), &again);
-        assert_eq!(found, json!({"memo": again.expect["memo"]}), "{}", again.file);
+        assert_eq!(
+            found,
+            json!({"memo": again.expect["memo"]}),
+            "{}",
+            again.file
+        );
         count += 1;
     }
     assert!(count >= 50, "only {count} cases write");

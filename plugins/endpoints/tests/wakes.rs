@@ -126,7 +126,10 @@ fn endpoints_without_a_service_are_swept_when_a_host_starts_and_not_later() {
     let endpoints = ObjectRef::new("v1/Endpoints", "test", "a");
     let mut cluster = at(1_000).with(made_by_hand(900));
     run(&mut cluster);
-    assert!(cluster.object(&endpoints).is_none(), "left over from before");
+    assert!(
+        cluster.object(&endpoints).is_none(),
+        "left over from before"
+    );
 
     let mut cluster = cluster.with(made_by_hand(999));
     run(&mut cluster);

@@ -8,6 +8,7 @@ pub mod ip;
 pub mod pod;
 pub mod port;
 pub mod service;
+pub mod slice;
 pub mod trigger;
 
 use serde::{Deserialize, Deserializer};

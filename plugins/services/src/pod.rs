@@ -111,8 +111,9 @@ impl Pod {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// True if it can belong to a Service: it has an address, and has not ended for good (upstream's
-    /// `ShouldPodBeInEndpoints`). Whether one that is being deleted counts is another question.
+    /// True if it can belong to a Service: it has an address, and has not ended for good
+    /// (upstream's `ShouldPodBeInEndpoints`). Whether one that is being deleted counts is another
+    /// question.
     #[must_use]
     pub fn is_reachable(&self) -> bool {
         let has_ended = matches!(&*self.status.phase, "Failed" | "Succeeded");

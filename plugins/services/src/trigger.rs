@@ -32,7 +32,10 @@ pub struct TriggerTimes {
     left_out: u64,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde wants")]
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the form that serde wants"
+)]
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }

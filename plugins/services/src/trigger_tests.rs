@@ -29,7 +29,10 @@ fn pod(name: &str, second: u64) -> Pod {
 fn triggers(runs: &[(u64, &[(&str, u64)])]) -> Vec<Option<u64>> {
     let mut known: Option<TriggerTimes> = None;
     let runs = runs.iter().map(|(created, pods)| {
-        let pods: Vec<Pod> = pods.iter().map(|(name, second)| pod(name, *second)).collect();
+        let pods: Vec<Pod> = pods
+            .iter()
+            .map(|(name, second)| pod(name, *second))
+            .collect();
         let times = TriggerTimes::of(Some(time(*created)), &pods);
         let trigger = times.trigger(known.as_ref());
         known = Some(times);
@@ -84,7 +87,9 @@ fn a_service_that_was_made_again_is_a_change() {
 #[test]
 fn the_times_of_many_pods_fit_into_a_memo_and_the_latest_are_kept() {
     let name = |number: u64| format!("{number:0>50}");
-    let pods: Vec<Pod> = (1..=5_000).map(|number| pod(&name(number), number)).collect();
+    let pods: Vec<Pod> = (1..=5_000)
+        .map(|number| pod(&name(number), number))
+        .collect();
     let known = TriggerTimes::of(Some(time(1)), &pods);
     let memo = serde_json::to_string(&known).unwrap();
     assert!(memo.len() < 60 << 10, "{} bytes", memo.len());
@@ -92,7 +97,11 @@ fn the_times_of_many_pods_fit_into_a_memo_and_the_latest_are_kept() {
     assert_eq!(serde_json::from_str::<TriggerTimes>(&memo).unwrap(), known);
 
     let now = TriggerTimes::of(Some(time(1)), &pods);
-    assert_eq!(now.trigger(Some(&known)), None, "those left out are as they were");
+    assert_eq!(
+        now.trigger(Some(&known)),
+        None,
+        "those left out are as they were"
+    );
     let mut changed = pods.clone();
     changed[0] = pod(&name(1), 6_000);
     changed[4_999] = pod(&name(5_000), 7_000);
