@@ -229,10 +229,9 @@ impl Plugin for Native {
 
 fn action(action: sdk::Action) -> Action {
     match action {
-        sdk::Action::Apply(apply) => Action::Apply {
-            object: apply.object,
-            subresource: apply.subresource,
-            force: apply.force,
+        sdk::Action::Create(create) => Action::Create {
+            object: create.object,
+            subresource: create.subresource,
         },
         other => panic!("the benchmark's service needs no {other:?}"),
     }

@@ -227,26 +227,43 @@ async fn second_writer(rig: &FaultRig, path: &str, time: Duration) -> Result<()>
     Ok(())
 }
 
+/// `hello-rust` applies a greeting for each ConfigMap that asks for one.
 #[tokio::test]
-async fn a_second_writer_of_the_same_object_causes_no_more_writes() -> Result<()> {
-    let rig = FaultRig::start().await?;
-    rig.web().await?;
+async fn a_second_writer_of_an_object_that_is_applied_causes_no_more_writes() -> Result<()> {
+    let options = FaultOptions {
+        guests: &["hello-rust"],
+        ..FaultOptions::default()
+    };
+    let rig = FaultRig::start_with(options).await?;
+    let (source, path) = (
+        rig.path("configmaps", "a"),
+        rig.path("configmaps", "a-greeting"),
+    );
+    let metadata = json!({"name": "a", "labels": {"hello": "true"}});
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"who": "nobody"}});
+    rig.create("configmaps", &object).await?;
+    let greets = async |who: String| {
+        let is_said = move |found: Option<&Value>| {
+            found.is_some_and(|found| found["data"]["greeting"] == format!("Hello, {who}!"))
+        };
+        rig.server.api.eventually(&path, "greeted", is_said).await
+    };
+    greets("nobody".to_owned()).await?;
     rig.proxy.forget();
     let (changes, pause) = (16, Duration::from_millis(250));
     let changing = async {
         for number in 0..changes {
-            rig.readdress("a", &format!("10.1.1.{number}")).await?;
+            let patch = json!({"data": {"who": number.to_string()}});
+            rig.server.api.merge(&source, &patch).await?;
             sleep(pause).await;
         }
         anyhow::Ok(())
     };
-    let path = rig.path("endpoints", "web");
     let writing = second_writer(&rig, &path, pause * 16);
     tokio::try_join!(changing, writing)?;
-    rig.is_right_within(HEALED).await?;
-    let own = rig.proxy.seen(writes("endpoints"));
+    let end = greets((changes - 1).to_string()).await?.unwrap_or_default();
+    let own = rig.proxy.seen(writes("configmaps").under(&path));
     assert!((2..=changes).contains(&own.len()), "{own:?}");
-    let end = rig.server.api.get(&path).await?.unwrap_or_default();
     assert!(
         end["metadata"]["annotations"]["example.dev/written"].is_string(),
         "{end}"

@@ -2,8 +2,8 @@
 //! not one of the files under `cases/` because of its size.
 
 use endpoints::EndpointsController;
-use pilothouse_sdk::Controller;
 use pilothouse_sdk::testing::{FakeCluster, to_json};
+use pilothouse_sdk::{Controller, ObjectRef};
 use serde_json::{Value, json};
 
 const CAPACITY: usize = 1_000;
@@ -36,14 +36,14 @@ fn cluster(ready: usize, not_ready: usize) -> FakeCluster {
 }
 
 fn actions(cluster: &FakeCluster) -> Vec<Value> {
-    let outcome = cluster
-        .reconcile::<EndpointsController>("test", "foo")
-        .expect("the controller decides");
+    let key = ObjectRef::new("v1/Service", "test", "foo");
+    let outcome = cluster.reconcile_key::<EndpointsController>(&key);
+    let outcome = outcome.expect("the controller decides");
     outcome.actions().map(to_json).collect()
 }
 
-fn applied(cluster: &FakeCluster) -> Value {
-    actions(cluster)[0]["apply"]["object"].clone()
+fn created(cluster: &FakeCluster) -> Value {
+    actions(cluster)[0]["create"]["object"].clone()
 }
 
 fn count(object: &Value, field: &str) -> usize {
@@ -61,7 +61,7 @@ fn only_what_fits_is_written_ready_addresses_first() {
         (CAPACITY, 0, CAPACITY, 0, false),
     ];
     for (ready, not_ready, kept_ready, kept_not_ready, is_truncated) in rows {
-        let object = applied(&cluster(ready, not_ready));
+        let object = created(&cluster(ready, not_ready));
         assert_eq!(count(&object, "addresses"), kept_ready);
         assert_eq!(count(&object, "notReadyAddresses"), kept_not_ready);
         let annotation = object["metadata"]["annotations"][ANNOTATION].as_str();
@@ -73,19 +73,19 @@ fn only_what_fits_is_written_ready_addresses_first() {
 #[test]
 fn truncated_endpoints_are_not_written_again() {
     let over = cluster(CAPACITY + 1, 0);
-    let object = applied(&over);
+    let object = created(&over);
     assert!(actions(&over.with(object)).is_empty());
 }
 
 #[test]
 fn another_value_of_the_annotation_is_corrected_in_place() {
     let over = cluster(CAPACITY + 1, 0);
-    let mut object = applied(&over);
+    let mut object = created(&over);
     object["metadata"]["annotations"][ANNOTATION] = json!("warning");
     let actions = actions(&over.with(object));
-    assert_eq!(actions.len(), 1, "set, not removed first");
+    assert_eq!(actions.len(), 1, "one write");
     assert_eq!(
-        actions[0]["apply"]["object"]["metadata"]["annotations"][ANNOTATION],
+        actions[0]["update"]["object"]["metadata"]["annotations"][ANNOTATION],
         "truncated"
     );
 }
