@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use pilothouse_sdk::{Action, Create, Delete, Failure, Host, Kind, Metadata, ObjectRef, Patch};
 use serde_json::{Value, json};
 use workloads::claim::Claimant;
+use workloads::go_hash::compute_hash;
 use workloads::revision::{self, Revision};
 use workloads::template;
 
@@ -72,7 +73,7 @@ impl History {
         host: &dyn Host,
     ) -> Result<(), Failure> {
         let collisions = daemon_set.status.collision_count;
-        self.hash = revision::hash(data, collisions.unwrap_or(0));
+        self.hash = compute_hash(&daemon_set.spec.template, collisions);
         let name = revision::name(&key.name, &self.hash);
         let there: Option<Revision> = host.get_as(&key.namespace, &name)?;
         match there {

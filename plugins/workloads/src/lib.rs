@@ -3,6 +3,7 @@
 //! whole controller, of two kinds; it and [`revision`] read.
 
 pub mod claim;
+pub mod go_hash;
 pub mod hash;
 pub mod pod;
 pub mod ranking;
