@@ -8,7 +8,11 @@
 mod daemonset;
 mod deployment;
 mod job;
+mod pod_garbage_collector;
 mod replicas;
 mod replicaset;
 mod replicationcontroller;
+mod serviceaccount;
 mod statefulset;
+mod ttl;
+mod volume_protection;
