@@ -14,5 +14,6 @@ mod replicaset;
 mod replicationcontroller;
 mod serviceaccount;
 mod statefulset;
+mod taint_eviction;
 mod ttl;
 mod volume_protection;
