@@ -7,6 +7,7 @@
 
 mod daemonset;
 mod deployment;
+mod ephemeral_volume;
 mod job;
 mod pod_garbage_collector;
 mod replicas;
