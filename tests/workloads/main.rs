@@ -9,6 +9,7 @@ mod daemonset;
 mod deployment;
 mod ephemeral_volume;
 mod job;
+mod persistentvolume_expander;
 mod pod_garbage_collector;
 mod replicas;
 mod replicaset;
