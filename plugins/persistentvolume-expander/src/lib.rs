@@ -1,8 +1,8 @@
 //! Says who expands the volumes whose claims ask for more storage than they have: a driver outside
 //! of Kubernetes.
 //!
-//! The rules are those of kube-controller-manager's expand controller (`pkg/controller/volume/expand`
-//! in kubernetes/kubernetes). The README lists the differences.
+//! The rules are those of kube-controller-manager's expand controller
+//! (`pkg/controller/volume/expand` in kubernetes/kubernetes). The README lists the differences.
 
 mod objects;
 
