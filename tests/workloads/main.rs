@@ -7,8 +7,15 @@
 
 mod daemonset;
 mod deployment;
+mod ephemeral_volume;
 mod job;
+mod persistentvolume_expander;
+mod pod_garbage_collector;
 mod replicas;
 mod replicaset;
 mod replicationcontroller;
+mod serviceaccount;
 mod statefulset;
+mod taint_eviction;
+mod ttl;
+mod volume_protection;

@@ -29,7 +29,7 @@ fn with(cluster: FakeCluster, numbers: std::ops::Range<usize>) -> FakeCluster {
 /// The times of these nodes, in the order of their numbers.
 fn times(cluster: &FakeCluster, numbers: std::ops::Range<usize>) -> Vec<Value> {
     let time = |number| {
-        let node = cluster.object(&key(number)).expect("it was added");
+        let node = cluster.object(&key(number)).expect("the node is there");
         node["metadata"]["annotations"][ANNOTATION].clone()
     };
     numbers.map(time).collect()
