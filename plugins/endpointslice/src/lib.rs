@@ -4,7 +4,6 @@
 //! (`pkg/controller/endpointslice` in kubernetes/kubernetes, and the module
 //! `k8s.io/endpointslice`). The README lists them, with the differences.
 
-mod changes;
 mod desired;
 mod distribution;
 mod nodes;

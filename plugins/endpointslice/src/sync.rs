@@ -2,17 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_sdk::{
-    Action, Create, Delete, Event, Failure, Filter, Host, Kind, ObjectRef, Outcome, Request, Time,
-    Update,
-};
+use pilothouse_sdk::{Event, Failure, Filter, Host, Kind, Outcome, Request, Time};
 use serde::{Deserialize, Serialize};
+use services::changes::{Changes, deletion};
 use services::failures;
 use services::pod::Pod;
 use services::slice::{MANAGED_BY, SERVICE_NAME, SLICES, Slice};
 use services::trigger::TriggerTimes;
 
-use crate::changes::Changes;
 use crate::desired::{Desired, address_types};
 use crate::distribution::Distribution;
 use crate::nodes::Nodes;
@@ -62,9 +59,7 @@ impl<'a> Sync<'a> {
         } else {
             Nodes::of(host, &pods)?
         };
-        let ours = [(SERVICE_NAME, &*key.name), (MANAGED_BY, NAME)];
-        let ours = ours.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let ours = Filter::match_labels(&BTreeMap::from(ours));
+        let ours = Filter::match_labels([(SERVICE_NAME, &*key.name), (MANAGED_BY, NAME)]);
         let mut slices: Vec<Slice> = host.list(SLICES, namespace, &ours)?;
         slices.retain(|slice| !slice.is_deleted());
 
@@ -121,9 +116,13 @@ impl<'a> Sync<'a> {
             changes
                 .written()
                 .for_each(|slice| slice.set_trigger(self.trigger));
-            outcome = written(outcome, key, &changes, may_create)?;
+            if !may_create {
+                changes.create.clear();
+            }
+            let is_second = outcome.actions().next().is_some();
+            outcome = changes.write(outcome, is_second)?;
         }
-        let unwanted = unwanted.iter().map(|slice| deleted(key, slice));
+        let unwanted = unwanted.iter().map(deletion);
         outcome = unwanted.fold(outcome.always(), Outcome::with);
         let skipped = told::without_node(key, &without_node);
         let skipped = skipped.map(|reason| told::not_updated(key, &reason));
@@ -149,41 +148,4 @@ impl<'a> Sync<'a> {
         let event = told.map(|told| told::about_hints(key, &told, address_type));
         self.events.extend(event);
     }
-}
-
-/// The writes for one address type, in three stages.
-fn written(
-    outcome: Outcome,
-    key: &ObjectRef,
-    changes: &Changes,
-    may_create: bool,
-) -> Result<Outcome, Failure> {
-    let mut creates: Vec<Action> = Vec::new();
-    if may_create {
-        for slice in &changes.create {
-            creates.push(Create::new(&slice.to_object())?.into());
-        }
-    }
-    let mut updates: Vec<Action> = Vec::new();
-    for slice in &changes.update {
-        updates.push(Update::new(&slice.to_object())?.into());
-    }
-    let is_first = outcome.actions().next().is_none();
-    let begin = |outcome: Outcome| {
-        if is_first {
-            outcome.stage()
-        } else {
-            outcome.always()
-        }
-    };
-    let outcome = creates.into_iter().fold(begin(outcome), Outcome::with);
-    let outcome = updates.into_iter().fold(begin(outcome), Outcome::with);
-    let deletes = changes.delete.iter().map(|slice| deleted(key, slice));
-    Ok(deletes.fold(outcome.stage(), Outcome::with))
-}
-
-/// Deletes a slice, whatever has changed in it.
-fn deleted(key: &ObjectRef, slice: &Slice) -> Delete {
-    let slice_ref = ObjectRef::new(SLICES, &key.namespace, slice.name());
-    Delete::new(&slice_ref).uid(slice.uid())
 }
