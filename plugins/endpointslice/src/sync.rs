@@ -18,6 +18,9 @@ use crate::packing::{NAME, Packer};
 use crate::told;
 use crate::topology::{self, Zones};
 
+/// Most endpoints that one outcome writes, which has at most 4 MiB: one endpoint may have 600 bytes.
+const MOST: usize = 6_000;
+
 /// What a Service remembers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Memo {
@@ -100,6 +103,7 @@ impl<'a> Sync<'a> {
         self.memo.is_hinted &= unwanted.is_empty();
 
         let mut without_node = Vec::new();
+        let mut room = MOST;
         let mut outcome = Outcome::done();
         for address_type in types {
             let (of_type, others) = slices
@@ -119,6 +123,7 @@ impl<'a> Sync<'a> {
             if !may_create {
                 changes.create.clear();
             }
+            changes.limit(&mut room);
             let is_second = outcome.actions().next().is_some();
             outcome = changes.write(outcome, is_second)?;
         }

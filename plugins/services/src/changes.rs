@@ -65,6 +65,23 @@ impl Changes {
         self.create.reverse();
     }
 
+    /// Leaves writes for the next run of the key if the slices have more endpoints than there is
+    /// room for, and then also all deletes. The writes that are done run the key again.
+    pub fn limit(&mut self, room: &mut usize) {
+        let mut is_complete = true;
+        let mut fits = |slice: &Slice| {
+            let left = room.checked_sub(slice.endpoints.len());
+            is_complete &= left.is_some();
+            *room = left.unwrap_or_default();
+            left.is_some()
+        };
+        self.create.retain(&mut fits);
+        self.update.retain(fits);
+        if !is_complete {
+            self.delete.clear();
+        }
+    }
+
     /// Adds three stages to an outcome: what is new, what has changed, and what goes. With `always`
     /// the first two are begun whatever has failed before.
     ///
