@@ -37,7 +37,7 @@ pub fn of_others(request: &Request, host: &dyn Host) -> Result<Outcome, Failure>
     Ok(deleting(seen, &service, &endpoints.metadata.always))
 }
 
-/// What becomes of the Endpoints of a Service that is gone. They go with it if it was seen here, and
+/// What becomes of the Endpoints of a Service that is gone. They go with it if it was seen here, or
 /// if a controller wrote them.
 pub fn of_service(request: &Request, current: Option<&Endpoints>) -> Outcome {
     let was_seen = request.memo::<Memo>().is_some();

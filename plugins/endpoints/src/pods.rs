@@ -6,9 +6,8 @@ use services::ip::is_ipv6;
 use services::pod::Pod;
 use services::port;
 use services::service::ServiceSpec;
-
-use crate::objects::{Address, Port, TargetRef};
-use crate::subsets::Endpoint;
+use services::slice::TargetRef;
+use services::subsets::{Address, Endpoint, Port};
 
 /// The endpoints that one pod adds to a Service: one for each port of the Service that the pod has.
 pub fn endpoints_of(pod: &Pod, service: &ServiceSpec, service_name: &str) -> Vec<Endpoint> {

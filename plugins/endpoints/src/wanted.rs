@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use pilothouse_sdk::{ObjectRef, Time};
 use serde_json::{Map, Value, json};
 use services::pod::Pod;
+use services::subsets::{Subset, pack};
 use services::trigger;
 
-use crate::objects::{Endpoints, Service, Subset};
+use crate::objects::{Endpoints, Service};
 use crate::{MANAGED_BY, pods, subsets};
 
 /// Label for the Endpoints of a Service without a cluster IP. kube-proxy ignores Endpoints that
@@ -29,7 +30,7 @@ impl Wanted {
         let endpoints = pods
             .iter()
             .flat_map(|pod| pods::endpoints_of(pod, &service.spec, name));
-        let mut subsets = subsets::pack(endpoints);
+        let mut subsets = pack(endpoints);
         let is_truncated = subsets::truncate(&mut subsets);
 
         let mut labels = service.metadata.labels.clone();

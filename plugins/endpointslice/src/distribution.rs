@@ -1,9 +1,8 @@
 //! Hints for Services with `spec.trafficDistribution` (upstream's `trafficdist`): every ready
 //! endpoint is for the clients in its own zone, or on its own node.
 
+use services::changes::Changes;
 use services::slice::{Endpoint, Hints, Named};
-
-use crate::changes::Changes;
 
 /// Whom the endpoints are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,6 @@
 //! (`pkg/controller/endpointslice` in kubernetes/kubernetes, and the module
 //! `k8s.io/endpointslice`). The README lists them, with the differences.
 
-mod changes;
 mod desired;
 mod distribution;
 mod nodes;
@@ -15,7 +14,7 @@ mod told;
 mod topology;
 
 use pilothouse_sdk::{
-    Controller, Failure, Host, Kind, Manifest, Outcome, Request, Selection, Verb,
+    Controller, Failure, Host, Kind, Limits, Manifest, Outcome, Request, Selection, Verb,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -24,6 +23,10 @@ use services::slice::SLICES;
 
 use objects::{Node, Service};
 use sync::Sync;
+
+/// What a Service of 5,000 pods costs, twice.
+const FUEL: u64 = 4_000_000_000;
+const MEMORY: u64 = 128 << 20;
 
 /// The endpointslice controller.
 pub struct EndpointSliceController;
@@ -69,6 +72,11 @@ impl Controller for EndpointSliceController {
         .reads_whole(SLICES)
         .writes(SLICES, [Verb::Create, Verb::Update, Verb::Delete])
         .config_schema(&Config::schema())
+        .limits(Limits {
+            fuel: Some(FUEL),
+            memory_bytes: Some(MEMORY),
+            ..Limits::default()
+        })
     }
 
     fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use pilothouse_sdk::ObjectRef;
+use services::changes::Changes;
 use services::slice::{EndpointSet, MANAGED_BY, Port, SERVICE_NAME, Slice, port_map};
 
-use crate::changes::Changes;
 use crate::desired::Desired;
 use crate::objects::Service;
 

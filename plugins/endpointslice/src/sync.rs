@@ -2,17 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_sdk::{
-    Action, Create, Delete, Event, Failure, Filter, Host, Kind, ObjectRef, Outcome, Request, Time,
-    Update,
-};
+use pilothouse_sdk::{Event, Failure, Filter, Host, Kind, Outcome, Request, Time};
 use serde::{Deserialize, Serialize};
+use services::changes::{Changes, deletion};
 use services::failures;
 use services::pod::Pod;
 use services::slice::{MANAGED_BY, SERVICE_NAME, SLICES, Slice};
 use services::trigger::TriggerTimes;
 
-use crate::changes::Changes;
 use crate::desired::{Desired, address_types};
 use crate::distribution::Distribution;
 use crate::nodes::Nodes;
@@ -20,6 +17,9 @@ use crate::objects::Service;
 use crate::packing::{NAME, Packer};
 use crate::told;
 use crate::topology::{self, Zones};
+
+/// Most endpoints that one outcome writes, which has at most 4 MiB: one endpoint may have 600 bytes.
+const MOST: usize = 6_000;
 
 /// What a Service remembers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -62,9 +62,7 @@ impl<'a> Sync<'a> {
         } else {
             Nodes::of(host, &pods)?
         };
-        let ours = [(SERVICE_NAME, &*key.name), (MANAGED_BY, NAME)];
-        let ours = ours.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let ours = Filter::match_labels(&BTreeMap::from(ours));
+        let ours = Filter::match_labels([(SERVICE_NAME, &*key.name), (MANAGED_BY, NAME)]);
         let mut slices: Vec<Slice> = host.list(SLICES, namespace, &ours)?;
         slices.retain(|slice| !slice.is_deleted());
 
@@ -105,6 +103,7 @@ impl<'a> Sync<'a> {
         self.memo.is_hinted &= unwanted.is_empty();
 
         let mut without_node = Vec::new();
+        let mut room = MOST;
         let mut outcome = Outcome::done();
         for address_type in types {
             let (of_type, others) = slices
@@ -121,9 +120,14 @@ impl<'a> Sync<'a> {
             changes
                 .written()
                 .for_each(|slice| slice.set_trigger(self.trigger));
-            outcome = written(outcome, key, &changes, may_create)?;
+            if !may_create {
+                changes.create.clear();
+            }
+            changes.limit(&mut room);
+            let is_second = outcome.actions().next().is_some();
+            outcome = changes.write(outcome, is_second)?;
         }
-        let unwanted = unwanted.iter().map(|slice| deleted(key, slice));
+        let unwanted = unwanted.iter().map(deletion);
         outcome = unwanted.fold(outcome.always(), Outcome::with);
         let skipped = told::without_node(key, &without_node);
         let skipped = skipped.map(|reason| told::not_updated(key, &reason));
@@ -149,41 +153,4 @@ impl<'a> Sync<'a> {
         let event = told.map(|told| told::about_hints(key, &told, address_type));
         self.events.extend(event);
     }
-}
-
-/// The writes for one address type, in three stages.
-fn written(
-    outcome: Outcome,
-    key: &ObjectRef,
-    changes: &Changes,
-    may_create: bool,
-) -> Result<Outcome, Failure> {
-    let mut creates: Vec<Action> = Vec::new();
-    if may_create {
-        for slice in &changes.create {
-            creates.push(Create::new(&slice.to_object())?.into());
-        }
-    }
-    let mut updates: Vec<Action> = Vec::new();
-    for slice in &changes.update {
-        updates.push(Update::new(&slice.to_object())?.into());
-    }
-    let is_first = outcome.actions().next().is_none();
-    let begin = |outcome: Outcome| {
-        if is_first {
-            outcome.stage()
-        } else {
-            outcome.always()
-        }
-    };
-    let outcome = creates.into_iter().fold(begin(outcome), Outcome::with);
-    let outcome = updates.into_iter().fold(begin(outcome), Outcome::with);
-    let deletes = changes.delete.iter().map(|slice| deleted(key, slice));
-    Ok(deletes.fold(outcome.stage(), Outcome::with))
-}
-
-/// Deletes a slice, whatever has changed in it.
-fn deleted(key: &ObjectRef, slice: &Slice) -> Delete {
-    let slice_ref = ObjectRef::new(SLICES, &key.namespace, slice.name());
-    Delete::new(&slice_ref).uid(slice.uid())
 }

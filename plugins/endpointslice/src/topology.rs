@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use services::changes::Changes;
 use services::slice::{Endpoint, Hints, Named, Slice};
 
-use crate::changes::Changes;
 use crate::objects::Node;
 
 /// How much more than its share an endpoint may get at most.

@@ -172,6 +172,20 @@ fn many_pods_fill_slice_after_slice() {
     }
 }
 
+/// An outcome has at most 4 MiB. What does not fit is written by the next run.
+#[test]
+fn more_than_fits_into_one_outcome_is_written_by_several() {
+    let first = cluster(pods(6_150));
+    let created = sizes(&first);
+    assert_eq!(created, expected(&[("create", &[100; 60])]));
+    let mut second = settled(first);
+    assert!(run(&mut second).is_empty());
+    assert_eq!(sizes(&second), expected(&[]), "all is as it should be");
+    let fewer = after(second, &json!({"spec": {"selector": {"foo": "nobody"}}}));
+    assert_eq!(fewer["update"], [0], "the slices go");
+    assert_eq!(fewer["delete"].len(), 61);
+}
+
 /// `TestReconcile1EndpointSlicePublishNotReadyAddresses`.
 #[test]
 fn all_are_ready_of_a_service_that_publishes_what_is_not() {

@@ -3,12 +3,14 @@
 //! with the rules of upstream's `pkg/controller/endpoint` and `k8s.io/endpointslice` that belong to
 //! it. Nothing here reads or writes.
 
+pub mod changes;
 pub mod failures;
 pub mod ip;
 pub mod pod;
 pub mod port;
 pub mod service;
 pub mod slice;
+pub mod subsets;
 pub mod trigger;
 
 use serde::{Deserialize, Deserializer};

@@ -56,6 +56,12 @@ impl Slice {
         self.text("name")
     }
 
+    /// The namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.text("namespace")
+    }
+
     /// The uid.
     #[must_use]
     pub fn uid(&self) -> &str {
@@ -67,9 +73,9 @@ impl Slice {
         text.unwrap_or_default()
     }
 
-    /// Makes a new slice one that replaces another.
-    pub fn replace(&mut self, other: &Self) {
-        self.metadata.insert("name".to_owned(), other.name().into());
+    /// Makes a new slice one that replaces the slice of this name.
+    pub fn set_name(&mut self, name: &str) {
+        self.metadata.insert("name".to_owned(), name.into());
     }
 
     /// True if it is being deleted.

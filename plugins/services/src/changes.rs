@@ -1,17 +1,24 @@
 //! What is to become of slices.
 
-use services::slice::Slice;
+use pilothouse_sdk::{Action, Create, Delete, ObjectRef, Outcome, Update};
 
-/// The slices of a Service of one address type, by what is to be done with them.
+use crate::slice::{SLICES, Slice};
+
+/// Slices by what is to be done with them.
 #[derive(Debug, Default)]
 pub struct Changes {
+    /// Those that are new.
     pub create: Vec<Slice>,
+    /// Those that are there, as they should be.
     pub update: Vec<Slice>,
+    /// Those that are to go.
     pub delete: Vec<Slice>,
+    /// Those that are as they should be.
     pub unchanged: Vec<Slice>,
 }
 
 impl Changes {
+    /// Adds others.
     pub fn extend(&mut self, other: Self) {
         self.create.extend(other.create);
         self.update.extend(other.update);
@@ -41,26 +48,71 @@ impl Changes {
     /// Takes slices that are to go for those that are to come: an update in place of a create and a
     /// delete. Only what the Service owns, which `is_owned` says: others may be on their way out
     /// with an earlier Service of the name.
+    ///
+    /// This is an update of what the snapshot shows, of which nothing is left but the name.
     pub fn recycle(&mut self, is_owned: impl Fn(&Slice) -> bool) {
-        let mut deleted = std::mem::take(&mut self.delete).into_iter();
-        while let Some(mut new) = self.create.pop() {
+        let creates = std::mem::take(&mut self.create);
+        for mut new in creates.into_iter().rev() {
             let is_fit = |old: &Slice| old.address_type == new.address_type && is_owned(old);
-            let found = deleted.by_ref().find_map(|old| {
-                if is_fit(&old) {
-                    return Some(old);
-                }
-                self.delete.push(old);
-                None
-            });
-            let Some(old) = found else {
+            if let Some(place) = self.delete.iter().position(is_fit) {
+                let old = self.delete.remove(place);
+                new.set_name(old.name());
+                self.update.push(new);
+            } else {
                 self.create.push(new);
-                break;
-            };
-            new.replace(&old);
-            self.update.push(new);
+            }
         }
-        self.delete.extend(deleted);
+        self.create.reverse();
     }
+
+    /// Leaves writes for the next run of the key if the slices have more endpoints than there is
+    /// room for, and then also all deletes. The writes that are done run the key again.
+    pub fn limit(&mut self, room: &mut usize) {
+        let mut is_complete = true;
+        let mut fits = |slice: &Slice| {
+            let left = room.checked_sub(slice.endpoints.len());
+            is_complete &= left.is_some();
+            *room = left.unwrap_or_default();
+            left.is_some()
+        };
+        self.create.retain(&mut fits);
+        self.update.retain(fits);
+        if !is_complete {
+            self.delete.clear();
+        }
+    }
+
+    /// Adds three stages to an outcome: what is new, what has changed, and what goes. With `always`
+    /// the first two are begun whatever has failed before.
+    ///
+    /// # Errors
+    ///
+    /// A slice has no JSON form.
+    pub fn write(&self, outcome: Outcome, always: bool) -> Result<Outcome, serde_json::Error> {
+        let begin = |outcome: Outcome| match always {
+            true => outcome.always(),
+            false => outcome.stage(),
+        };
+        let mut creates: Vec<Action> = Vec::new();
+        for slice in &self.create {
+            creates.push(Create::new(&slice.to_object())?.into());
+        }
+        let mut updates: Vec<Action> = Vec::new();
+        for slice in &self.update {
+            updates.push(Update::new(&slice.to_object())?.into());
+        }
+        let outcome = creates.into_iter().fold(begin(outcome), Outcome::with);
+        let outcome = updates.into_iter().fold(begin(outcome), Outcome::with);
+        let deletes = self.delete.iter().map(deletion);
+        Ok(deletes.fold(outcome.stage(), Outcome::with))
+    }
+}
+
+/// Deletes a slice, whatever has changed in it.
+#[must_use]
+pub fn deletion(slice: &Slice) -> Delete {
+    let slice_ref = ObjectRef::new(SLICES, slice.namespace(), slice.name());
+    Delete::new(&slice_ref).uid(slice.uid())
 }
 
 #[cfg(test)]
