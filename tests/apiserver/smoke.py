@@ -369,6 +369,14 @@ def it_evicts_within_the_budget(server):
     server.ok("POST", f"{PODS}/member/eviction", eviction)
     assert "deletionTimestamp" in server.ok("GET", f"{PODS}/member")["metadata"], "not evicted"
     equal(server.ok("GET", f"{budgets}/b")["status"]["disruptionsAllowed"], 0, "the budget is spent")
+    unready = dict(member, metadata=dict(member["metadata"], name="unready"))
+    server.ok("POST", PODS, unready)
+    server.ok("PATCH", f"{PODS}/unready/status", {"status": {"phase": "Running"}}, MERGE)
+    eviction["metadata"]["name"] = "unready"
+    server.refused(429, "POST", f"{PODS}/unready/eviction", eviction)
+    server.ok("PATCH", f"{budgets}/b", {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}, MERGE)
+    server.ok("PATCH", f"{budgets}/b/status", {"status": {"observedGeneration": 2}}, MERGE)
+    server.ok("POST", f"{PODS}/unready/eviction", eviction)
 
 
 def it_ends_namespaces_in_two_steps(server):

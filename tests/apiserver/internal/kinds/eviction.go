@@ -80,11 +80,27 @@ func (s *evictionStorage) spendBudget(ctx context.Context, pod *corev1.Pod, opti
 	case 0:
 		return nil
 	case 1:
+		if mayGoUnready(pod, &budgets[0]) {
+			return nil
+		}
 		return s.spend(ctx, budgets[0].Name, pod.Name, options)
 	default:
 		return apierrors.NewInternalError(fmt.Errorf(
 			"this pod has more than one PodDisruptionBudget, which the eviction subresource does not support"))
 	}
+}
+
+// mayGoUnready is true for a pod that is not ready and that the budget lets go
+// for that: it is none of those that the budget counts on.
+func mayGoUnready(pod *corev1.Pod, budget *policyv1.PodDisruptionBudget) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
+			return false
+		}
+	}
+	policy, status := budget.Spec.UnhealthyPodEvictionPolicy, budget.Status
+	always := policy != nil && *policy == policyv1.AlwaysAllow
+	return always || (status.CurrentHealthy >= status.DesiredHealthy && status.DesiredHealthy > 0)
 }
 
 func (s *evictionStorage) budgetsOf(ctx context.Context, pod *corev1.Pod) ([]policyv1.PodDisruptionBudget, error) {
