@@ -114,6 +114,10 @@ fn question(question: snapshot::Question) -> Result<Confirmation, ContractError>
             let (kind, key) = object_ref(&object)?;
             Confirmation::Object(kind, key)
         }
+        snapshot::Question::Unchanged(object) => {
+            let (kind, key) = object_ref(&object)?;
+            Confirmation::Unchanged(kind, key)
+        }
         snapshot::Question::Objects(query) => Confirmation::Objects {
             kind: query.kind.parse()?,
             namespace: query.namespace,

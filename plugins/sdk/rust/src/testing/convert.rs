@@ -180,6 +180,10 @@ fn confirmation(question: &Question) -> host::Confirmation {
             let (kind, key) = object_ref(object);
             host::Confirmation::Object(kind, key)
         }
+        Question::Unchanged(object) => {
+            let (kind, key) = object_ref(object);
+            host::Confirmation::Unchanged(kind, key)
+        }
         Question::Objects(query) => host::Confirmation::Objects {
             kind: kind(&query.kind),
             namespace: query.namespace.clone(),
