@@ -55,6 +55,10 @@ impl Patterns {
         if is_news {
             self.ask_after(Duration::ZERO);
         }
+        // One that reconciles patterns asks for their kinds by being there.
+        if self.shared.read(Cause::Plugins, Hub::wants_informers) {
+            self.shared.want_kinds();
+        }
     }
 
     fn ask_after(&mut self, delay: Duration) {

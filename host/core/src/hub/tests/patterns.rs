@@ -8,6 +8,7 @@ use crate::model::served_kind::ServedKind;
 use crate::reads::error::ReadError;
 
 mod model;
+mod subjects;
 
 /// A kind of the group `example.com`.
 pub(super) fn kind(name: &str) -> Kind {
