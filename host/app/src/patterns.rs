@@ -152,6 +152,7 @@ mod tests {
     fn served(kind: &str) -> ServedKind {
         ServedKind {
             kind: kind.parse().unwrap(),
+            versions: Vec::new(),
             resource: "x".to_owned(),
             is_namespaced: true,
             verbs: Vec::new(),

@@ -131,6 +131,7 @@ pub(crate) fn served_kind(known: KnownKind) -> snapshot::ServedKind {
     let served = known.served;
     snapshot::ServedKind {
         kind: served.kind.to_string(),
+        versions: served.versions,
         resource: served.resource,
         namespaced: served.is_namespaced,
         verbs: served.verbs,

@@ -85,6 +85,7 @@ class _Imports(Host):
         return [
             ServedKind(
                 each.kind,
+                list(each.versions),
                 each.resource,
                 each.namespaced,
                 list(each.verbs),

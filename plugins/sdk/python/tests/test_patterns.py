@@ -103,6 +103,7 @@ class Patterns(unittest.TestCase):
         found = asking(lambda host: host.kinds("*"), *objects, reads=reads)
         kinds = [(each.kind, each.resource, each.namespaced) for each in found]
         wanted = [("v1/Node", "nodes", False), (DEPLOYMENT, "deployments", True)]
+        self.assertEqual([each.versions for each in found], [["v1"], ["v1"]])
         self.assertEqual(kinds, wanted)
         found = asking(lambda host: host.kinds("apps/*"), *objects, reads=reads)
         self.assertEqual([each.kind for each in found], [DEPLOYMENT])

@@ -184,6 +184,8 @@ pub mod pilothouse {
             pub struct ServedKind {
                 /// In the version that the server prefers.
                 pub kind: Kind,
+                /// All versions in which the server serves it: `v1`, `v1beta1`, …
+                pub versions: _rt::Vec<_rt::String>,
                 /// Its name in paths and in RBAC rules: `deployments`.
                 pub resource: _rt::String,
                 pub namespaced: bool,
@@ -202,6 +204,7 @@ pub mod pilothouse {
                 ) -> ::core::fmt::Result {
                     f.debug_struct("ServedKind")
                         .field("kind", &self.kind)
+                        .field("versions", &self.versions)
                         .field("resource", &self.resource)
                         .field("namespaced", &self.namespaced)
                         .field("verbs", &self.verbs)
@@ -840,7 +843,7 @@ pub mod pilothouse {
                     }
                     wit_import2(ptr0.cast_mut(), len0, ptr1);
                     let l3 = i32::from(*ptr1.add(0).cast::<u8>());
-                    let result38 = match l3 {
+                    let result44 = match l3 {
                         0 => {
                             let e = {
                                 let l4 = *ptr1
@@ -849,13 +852,13 @@ pub mod pilothouse {
                                 let l5 = *ptr1
                                     .add(2 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>();
-                                let base29 = l4;
-                                let len29 = l5;
-                                let mut result29 = _rt::Vec::with_capacity(len29);
-                                for i in 0..len29 {
-                                    let base = base29
-                                        .add(i * (12 * ::core::mem::size_of::<*const u8>()));
-                                    let e29 = {
+                                let base35 = l4;
+                                let len35 = l5;
+                                let mut result35 = _rt::Vec::with_capacity(len35);
+                                for i in 0..len35 {
+                                    let base = base35
+                                        .add(i * (14 * ::core::mem::size_of::<*const u8>()));
+                                    let e35 = {
                                         let l6 = *base.add(0).cast::<*mut u8>();
                                         let l7 = *base
                                             .add(::core::mem::size_of::<*const u8>())
@@ -872,48 +875,48 @@ pub mod pilothouse {
                                         let l10 = *base
                                             .add(3 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        let len11 = l10;
-                                        let bytes11 = _rt::Vec::from_raw_parts(
-                                            l9.cast(),
-                                            len11,
-                                            len11,
-                                        );
-                                        let l12 = i32::from(
-                                            *base
-                                                .add(4 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<u8>(),
-                                        );
-                                        let l13 = *base
-                                            .add(5 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l14 = *base
-                                            .add(6 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        let base18 = l13;
-                                        let len18 = l14;
-                                        let mut result18 = _rt::Vec::with_capacity(len18);
-                                        for i in 0..len18 {
-                                            let base = base18
+                                        let base14 = l9;
+                                        let len14 = l10;
+                                        let mut result14 = _rt::Vec::with_capacity(len14);
+                                        for i in 0..len14 {
+                                            let base = base14
                                                 .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                                            let e18 = {
-                                                let l15 = *base.add(0).cast::<*mut u8>();
-                                                let l16 = *base
+                                            let e14 = {
+                                                let l11 = *base.add(0).cast::<*mut u8>();
+                                                let l12 = *base
                                                     .add(::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
-                                                let len17 = l16;
-                                                let bytes17 = _rt::Vec::from_raw_parts(
-                                                    l15.cast(),
-                                                    len17,
-                                                    len17,
+                                                let len13 = l12;
+                                                let bytes13 = _rt::Vec::from_raw_parts(
+                                                    l11.cast(),
+                                                    len13,
+                                                    len13,
                                                 );
-                                                _rt::string_lift(bytes17)
+                                                _rt::string_lift(bytes13)
                                             };
-                                            result18.push(e18);
+                                            result14.push(e14);
                                         }
                                         _rt::cabi_dealloc(
-                                            base18,
-                                            len18 * (2 * ::core::mem::size_of::<*const u8>()),
+                                            base14,
+                                            len14 * (2 * ::core::mem::size_of::<*const u8>()),
                                             ::core::mem::size_of::<*const u8>(),
+                                        );
+                                        let l15 = *base
+                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l16 = *base
+                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let len17 = l16;
+                                        let bytes17 = _rt::Vec::from_raw_parts(
+                                            l15.cast(),
+                                            len17,
+                                            len17,
+                                        );
+                                        let l18 = i32::from(
+                                            *base
+                                                .add(6 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
                                         );
                                         let l19 = *base
                                             .add(7 * ::core::mem::size_of::<*const u8>())
@@ -947,34 +950,67 @@ pub mod pilothouse {
                                             len24 * (2 * ::core::mem::size_of::<*const u8>()),
                                             ::core::mem::size_of::<*const u8>(),
                                         );
-                                        let l25 = i32::from(
+                                        let l25 = *base
+                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l26 = *base
+                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let base30 = l25;
+                                        let len30 = l26;
+                                        let mut result30 = _rt::Vec::with_capacity(len30);
+                                        for i in 0..len30 {
+                                            let base = base30
+                                                .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                            let e30 = {
+                                                let l27 = *base.add(0).cast::<*mut u8>();
+                                                let l28 = *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len29 = l28;
+                                                let bytes29 = _rt::Vec::from_raw_parts(
+                                                    l27.cast(),
+                                                    len29,
+                                                    len29,
+                                                );
+                                                _rt::string_lift(bytes29)
+                                            };
+                                            result30.push(e30);
+                                        }
+                                        _rt::cabi_dealloc(
+                                            base30,
+                                            len30 * (2 * ::core::mem::size_of::<*const u8>()),
+                                            ::core::mem::size_of::<*const u8>(),
+                                        );
+                                        let l31 = i32::from(
                                             *base
-                                                .add(9 * ::core::mem::size_of::<*const u8>())
+                                                .add(11 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<u8>(),
                                         );
                                         ServedKind {
                                             kind: _rt::string_lift(bytes8),
-                                            resource: _rt::string_lift(bytes11),
-                                            namespaced: _rt::bool_lift(l12 as u8),
-                                            verbs: result18,
-                                            subresources: result24,
-                                            unavailable: match l25 {
+                                            versions: result14,
+                                            resource: _rt::string_lift(bytes17),
+                                            namespaced: _rt::bool_lift(l18 as u8),
+                                            verbs: result24,
+                                            subresources: result30,
+                                            unavailable: match l31 {
                                                 0 => None,
                                                 1 => {
                                                     let e = {
-                                                        let l26 = *base
-                                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                                        let l32 = *base
+                                                            .add(12 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>();
-                                                        let l27 = *base
-                                                            .add(11 * ::core::mem::size_of::<*const u8>())
+                                                        let l33 = *base
+                                                            .add(13 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>();
-                                                        let len28 = l27;
-                                                        let bytes28 = _rt::Vec::from_raw_parts(
-                                                            l26.cast(),
-                                                            len28,
-                                                            len28,
+                                                        let len34 = l33;
+                                                        let bytes34 = _rt::Vec::from_raw_parts(
+                                                            l32.cast(),
+                                                            len34,
+                                                            len34,
                                                         );
-                                                        _rt::string_lift(bytes28)
+                                                        _rt::string_lift(bytes34)
                                                     };
                                                     Some(e)
                                                 }
@@ -982,68 +1018,68 @@ pub mod pilothouse {
                                             },
                                         }
                                     };
-                                    result29.push(e29);
+                                    result35.push(e35);
                                 }
                                 _rt::cabi_dealloc(
-                                    base29,
-                                    len29 * (12 * ::core::mem::size_of::<*const u8>()),
+                                    base35,
+                                    len35 * (14 * ::core::mem::size_of::<*const u8>()),
                                     ::core::mem::size_of::<*const u8>(),
                                 );
-                                result29
+                                result35
                             };
                             Ok(e)
                         }
                         1 => {
                             let e = {
-                                let l30 = i32::from(
+                                let l36 = i32::from(
                                     *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
                                 );
-                                let v37 = match l30 {
+                                let v43 = match l36 {
                                     0 => {
-                                        let e37 = {
-                                            let l31 = *ptr1
+                                        let e43 = {
+                                            let l37 = *ptr1
                                                 .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l32 = *ptr1
+                                            let l38 = *ptr1
                                                 .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len33 = l32;
-                                            let bytes33 = _rt::Vec::from_raw_parts(
-                                                l31.cast(),
-                                                len33,
-                                                len33,
+                                            let len39 = l38;
+                                            let bytes39 = _rt::Vec::from_raw_parts(
+                                                l37.cast(),
+                                                len39,
+                                                len39,
                                             );
-                                            _rt::string_lift(bytes33)
+                                            _rt::string_lift(bytes39)
                                         };
-                                        ReadError::Denied(e37)
+                                        ReadError::Denied(e43)
                                     }
                                     n => {
                                         debug_assert_eq!(n, 1, "invalid enum discriminant");
-                                        let e37 = {
-                                            let l34 = *ptr1
+                                        let e43 = {
+                                            let l40 = *ptr1
                                                 .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l35 = *ptr1
+                                            let l41 = *ptr1
                                                 .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len36 = l35;
-                                            let bytes36 = _rt::Vec::from_raw_parts(
-                                                l34.cast(),
-                                                len36,
-                                                len36,
+                                            let len42 = l41;
+                                            let bytes42 = _rt::Vec::from_raw_parts(
+                                                l40.cast(),
+                                                len42,
+                                                len42,
                                             );
-                                            _rt::string_lift(bytes36)
+                                            _rt::string_lift(bytes42)
                                         };
-                                        ReadError::Unavailable(e37)
+                                        ReadError::Unavailable(e43)
                                     }
                                 };
-                                v37
+                                v43
                             };
                             Err(e)
                         }
                         _ => _rt::invalid_enum_discriminant(),
                     };
-                    result38
+                    result44
                 }
             }
         }
@@ -4136,6 +4172,15 @@ mod _rt {
             self as i32
         }
     }
+    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
+        if size == 0 {
+            return;
+        }
+        unsafe {
+            let layout = alloc::Layout::from_size_align_unchecked(size, align);
+            alloc::dealloc(ptr, layout);
+        }
+    }
     pub unsafe fn bool_lift(val: u8) -> bool {
         if cfg!(debug_assertions) {
             match val {
@@ -4145,15 +4190,6 @@ mod _rt {
             }
         } else {
             val != 0
-        }
-    }
-    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
-        if size == 0 {
-            return;
-        }
-        unsafe {
-            let layout = alloc::Layout::from_size_align_unchecked(size, align);
-            alloc::dealloc(ptr, layout);
         }
     }
     pub use alloc_crate::alloc;
@@ -4217,9 +4253,9 @@ macro_rules! __export_controller_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:pilothouse:controller@0.2.0:controller:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2729] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2739] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xa8\x14\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xb2\x14\x01A\x02\x01\
 A\x13\x01B\x08\x01s\x04\0\x04kind\x03\0\0\x01r\x03\x04kind\x01\x09namespaces\x04\
 names\x04\0\x0aobject-ref\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\x01w\x04\0\x0cm\
 illiseconds\x03\0\x06\x03\0!pilothouse:controller/types@0.2.0\x05\0\x02\x03\0\0\x04\
@@ -4229,16 +4265,16 @@ kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\"\x02\x03\x02\x01\x01\x0
 \x04\0\x0aread-error\x03\0\x06\x01r\x02\x04names\x05values\x04\0\x0bindex-value\x03\
 \0\x08\x01q\x03\x0aeverything\0\0\x06labels\x01s\0\x05index\x01\x09\0\x04\0\x06f\
 ilter\x03\0\x0a\x01ks\x01r\x03\x04kind\x01\x09namespace\x0c\x06filter\x0b\x04\0\x05\
-query\x03\0\x0d\x01ps\x01r\x06\x04kind\x01\x08resources\x0anamespaced\x7f\x05ver\
-bs\x0f\x0csubresources\x0f\x0bunavailable\x0c\x04\0\x0bserved-kind\x03\0\x10\x01\
-q\x03\x06object\x01\x03\0\x09unchanged\x01\x03\0\x07objects\x01\x0e\0\x04\0\x08q\
-uestion\x03\0\x12\x01k\x05\x01j\x01\x14\x01\x07\x01@\x01\x06object\x03\0\x15\x04\
-\0\x03get\x01\x16\x01j\x01\x05\x01\x07\x01@\x01\x05query\x0e\0\x17\x04\0\x04list\
-\x01\x18\x01k\x03\x01@\x03\x05query\x0e\x05after\x19\x05limity\0\x17\x04\0\x09li\
-st-page\x01\x1a\x01p\x11\x01j\x01\x1b\x01\x07\x01@\x01\x07pattern\x01\0\x1c\x04\0\
-\x05kinds\x01\x1d\x03\0$pilothouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\
-\x0cmilliseconds\x01B\x04\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\
-\0\0\x01\x04\0\x03now\x01\x02\x03\0!pilothouse:controller/clock@0.2.0\x05\x06\x01\
+query\x03\0\x0d\x01ps\x01r\x07\x04kind\x01\x08versions\x0f\x08resources\x0anames\
+paced\x7f\x05verbs\x0f\x0csubresources\x0f\x0bunavailable\x0c\x04\0\x0bserved-ki\
+nd\x03\0\x10\x01q\x03\x06object\x01\x03\0\x09unchanged\x01\x03\0\x07objects\x01\x0e\
+\0\x04\0\x08question\x03\0\x12\x01k\x05\x01j\x01\x14\x01\x07\x01@\x01\x06object\x03\
+\0\x15\x04\0\x03get\x01\x16\x01j\x01\x05\x01\x07\x01@\x01\x05query\x0e\0\x17\x04\
+\0\x04list\x01\x18\x01k\x03\x01@\x03\x05query\x0e\x05after\x19\x05limity\0\x17\x04\
+\0\x09list-page\x01\x1a\x01p\x11\x01j\x01\x1b\x01\x07\x01@\x01\x07pattern\x01\0\x1c\
+\x04\0\x05kinds\x01\x1d\x03\0$pilothouse:controller/snapshot@0.2.0\x05\x04\x02\x03\
+\0\0\x0cmilliseconds\x01B\x04\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01\
+@\0\0\x01\x04\0\x03now\x01\x02\x03\0!pilothouse:controller/clock@0.2.0\x05\x06\x01\
 B\x06\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02\
 ss\x01p\x02\x01@\x03\x05level\x01\x07messages\x06fields\x03\x01\0\x04\0\x03log\x01\
 \x04\x03\0\x1fpilothouse:controller/log@0.2.0\x05\x07\x01B4\x02\x03\x02\x01\x01\x04\
@@ -4295,8 +4331,8 @@ pub use __export_controller_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2337] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x80\x11\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2347] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x8a\x11\x01A\x02\x01\
 A\x0e\x01B\x08\x01s\x04\0\x04kind\x03\0\0\x01r\x03\x04kind\x01\x09namespaces\x04\
 names\x04\0\x0aobject-ref\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\x01w\x04\0\x0cm\
 illiseconds\x03\0\x06\x03\0!pilothouse:controller/types@0.2.0\x05\0\x02\x03\0\0\x04\
@@ -4306,16 +4342,16 @@ kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\"\x02\x03\x02\x01\x01\x0
 \x04\0\x0aread-error\x03\0\x06\x01r\x02\x04names\x05values\x04\0\x0bindex-value\x03\
 \0\x08\x01q\x03\x0aeverything\0\0\x06labels\x01s\0\x05index\x01\x09\0\x04\0\x06f\
 ilter\x03\0\x0a\x01ks\x01r\x03\x04kind\x01\x09namespace\x0c\x06filter\x0b\x04\0\x05\
-query\x03\0\x0d\x01ps\x01r\x06\x04kind\x01\x08resources\x0anamespaced\x7f\x05ver\
-bs\x0f\x0csubresources\x0f\x0bunavailable\x0c\x04\0\x0bserved-kind\x03\0\x10\x01\
-q\x03\x06object\x01\x03\0\x09unchanged\x01\x03\0\x07objects\x01\x0e\0\x04\0\x08q\
-uestion\x03\0\x12\x01k\x05\x01j\x01\x14\x01\x07\x01@\x01\x06object\x03\0\x15\x04\
-\0\x03get\x01\x16\x01j\x01\x05\x01\x07\x01@\x01\x05query\x0e\0\x17\x04\0\x04list\
-\x01\x18\x01k\x03\x01@\x03\x05query\x0e\x05after\x19\x05limity\0\x17\x04\0\x09li\
-st-page\x01\x1a\x01p\x11\x01j\x01\x1b\x01\x07\x01@\x01\x07pattern\x01\0\x1c\x04\0\
-\x05kinds\x01\x1d\x03\0$pilothouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\
-\x0cmilliseconds\x01B\x04\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\
-\0\0\x01\x04\0\x03now\x01\x02\x03\0!pilothouse:controller/clock@0.2.0\x05\x06\x01\
+query\x03\0\x0d\x01ps\x01r\x07\x04kind\x01\x08versions\x0f\x08resources\x0anames\
+paced\x7f\x05verbs\x0f\x0csubresources\x0f\x0bunavailable\x0c\x04\0\x0bserved-ki\
+nd\x03\0\x10\x01q\x03\x06object\x01\x03\0\x09unchanged\x01\x03\0\x07objects\x01\x0e\
+\0\x04\0\x08question\x03\0\x12\x01k\x05\x01j\x01\x14\x01\x07\x01@\x01\x06object\x03\
+\0\x15\x04\0\x03get\x01\x16\x01j\x01\x05\x01\x07\x01@\x01\x05query\x0e\0\x17\x04\
+\0\x04list\x01\x18\x01k\x03\x01@\x03\x05query\x0e\x05after\x19\x05limity\0\x17\x04\
+\0\x09list-page\x01\x1a\x01p\x11\x01j\x01\x1b\x01\x07\x01@\x01\x07pattern\x01\0\x1c\
+\x04\0\x05kinds\x01\x1d\x03\0$pilothouse:controller/snapshot@0.2.0\x05\x04\x02\x03\
+\0\0\x0cmilliseconds\x01B\x04\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01\
+@\0\0\x01\x04\0\x03now\x01\x02\x03\0!pilothouse:controller/clock@0.2.0\x05\x06\x01\
 B\x06\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02\
 ss\x01p\x02\x01@\x03\x05level\x01\x07messages\x06fields\x03\x01\0\x04\0\x03log\x01\
 \x04\x03\0\x1fpilothouse:controller/log@0.2.0\x05\x07\x01B4\x02\x03\x02\x01\x01\x04\

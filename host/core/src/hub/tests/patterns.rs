@@ -60,6 +60,7 @@ pub(super) fn reads_all(name: &str) -> Manifest {
 pub(super) fn served(kind: Kind) -> ServedKind {
     ServedKind {
         resource: format!("{}s", kind.kind.to_lowercase()),
+        versions: vec![kind.version.to_string()],
         kind,
         is_namespaced: true,
         verbs: ["delete", "get", "list", "watch"].map(String::from).into(),

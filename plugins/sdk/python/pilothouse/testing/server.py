@@ -317,5 +317,5 @@ def _check_preconditions(current: Object | None, body: Object) -> None:
 def _served(kind: str, is_namespaced: bool) -> ServedKind:
     """A kind that supports every verb."""
     verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
-    resource = kind.rpartition("/")[2].lower() + "s"
-    return ServedKind(kind, resource, is_namespaced, verbs, ["status"])
+    version, name = kind.split("/")[-2:]
+    return ServedKind(kind, [version], name.lower() + "s", is_namespaced, verbs, ["status"])

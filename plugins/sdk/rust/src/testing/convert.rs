@@ -140,6 +140,7 @@ pub(super) fn served_kind(known: host::KnownKind) -> ServedKind {
     let served = known.served;
     ServedKind {
         kind: served.kind.to_string(),
+        versions: served.versions,
         resource: served.resource,
         namespaced: served.is_namespaced,
         verbs: served.verbs,
