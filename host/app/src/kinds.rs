@@ -44,7 +44,7 @@ fn only_subresource<'a>(manifest: &'a Manifest, kind: &Kind) -> Option<&'a str> 
 
 /// The reasons why this cluster cannot provide what a manifest reads and writes.
 pub async fn obstacles(discovery: &Discovery, manifest: &Manifest) -> Vec<String> {
-    let mut found: Vec<String> = keyless(manifest).collect();
+    let mut found = Vec::new();
     // What a pattern includes is found out when the plugin runs.
     let reads = manifest.reads.iter();
     for read in reads.filter(|read| !read.kind.is_pattern()) {
@@ -73,17 +73,4 @@ pub async fn obstacles(discovery: &Discovery, manifest: &Manifest) -> Vec<String
     let mut said = BTreeSet::new();
     found.retain(|obstacle| said.insert(obstacle.clone()));
     found
-}
-
-/// The patterns of which the plugin has no keys, because it may not read them.
-fn keyless(manifest: &Manifest) -> impl Iterator<Item = String> {
-    let patterns = manifest.reconciles.iter().map(|selection| &selection.kind);
-    let patterns = patterns.filter(|kind| kind.is_pattern());
-    let is_read = |kind: &Kind| manifest.reads.iter().any(|read| read.kind == *kind);
-    patterns.filter(move |kind| !is_read(kind)).map(|kind| {
-        format!(
-            "it reconciles {kind}, which is granted by its name alone: add \"{kind}\" to \
-             grants.reads in its settings"
-        )
-    })
 }
