@@ -7,6 +7,7 @@
 
 mod daemonset;
 mod deployment;
+mod garbage_collector;
 mod job;
 mod replicas;
 mod replicaset;
