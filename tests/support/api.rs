@@ -65,8 +65,15 @@ impl Api {
 
     /// Deletes with a grace period, in seconds: a pod with a node stays and is terminating.
     pub async fn delete_with_grace(&self, path: &str, seconds: u32) -> Result<()> {
-        let options =
-            json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": seconds});
+        self.delete_with(path, &json!({"gracePeriodSeconds": seconds}))
+            .await
+    }
+
+    /// Deletes with these DeleteOptions: `{"propagationPolicy": "Foreground"}`.
+    pub async fn delete_with(&self, path: &str, options: &Value) -> Result<()> {
+        let mut options = options.clone();
+        options["apiVersion"] = "v1".into();
+        options["kind"] = "DeleteOptions".into();
         self.send(Method::DELETE, path, "application/json", &options)
             .await
             .map(drop)

@@ -8,6 +8,7 @@
 mod daemonset;
 mod deployment;
 mod ephemeral_volume;
+mod garbage_collector;
 mod job;
 mod persistentvolume_expander;
 mod pod_garbage_collector;

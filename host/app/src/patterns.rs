@@ -55,6 +55,10 @@ impl Patterns {
         if is_news {
             self.ask_after(Duration::ZERO);
         }
+        // One that reconciles patterns asks for their kinds by being there.
+        if self.shared.read(Cause::Plugins, Hub::wants_informers) {
+            self.shared.want_kinds();
+        }
     }
 
     fn ask_after(&mut self, delay: Duration) {
@@ -148,6 +152,7 @@ mod tests {
     fn served(kind: &str) -> ServedKind {
         ServedKind {
             kind: kind.parse().unwrap(),
+            versions: Vec::new(),
             resource: "x".to_owned(),
             is_namespaced: true,
             verbs: Vec::new(),

@@ -179,12 +179,17 @@ impl Shared {
             (hub.ran(ran, now), hub.wants_informers())
         });
         if wants_kinds {
-            self.kinds_wanted.notify_one();
+            self.want_kinds();
         }
         decision
     }
 
-    /// Waits until a reconcile has asked about kinds that have no informer.
+    /// Has informers given to kinds that were asked about.
+    pub fn want_kinds(&self) {
+        self.kinds_wanted.notify_one();
+    }
+
+    /// Waits until somebody has asked about kinds that have no informer.
     pub async fn kinds_wanted(&self) {
         self.kinds_wanted.notified().await;
     }

@@ -174,7 +174,7 @@ impl Discovery {
     /// by group and kind. Kinds of a group whose own server does not answer are as they were.
     pub async fn kinds(&self) -> Result<Vec<ServedKind>, DiscoveryError> {
         let catalog = self.refresh().await?;
-        let mut kinds: Vec<ServedKind> = catalog.preferred().map(|it| it.served()).collect();
+        let mut kinds: Vec<ServedKind> = catalog.served();
         kinds.sort_by(|one, other| one.kind.cmp(&other.kind));
         Ok(kinds)
     }

@@ -114,6 +114,10 @@ fn question(question: snapshot::Question) -> Result<Confirmation, ContractError>
             let (kind, key) = object_ref(&object)?;
             Confirmation::Object(kind, key)
         }
+        snapshot::Question::Unchanged(object) => {
+            let (kind, key) = object_ref(&object)?;
+            Confirmation::Unchanged(kind, key)
+        }
         snapshot::Question::Objects(query) => Confirmation::Objects {
             kind: query.kind.parse()?,
             namespace: query.namespace,
@@ -127,6 +131,7 @@ pub(crate) fn served_kind(known: KnownKind) -> snapshot::ServedKind {
     let served = known.served;
     snapshot::ServedKind {
         kind: served.kind.to_string(),
+        versions: served.versions,
         resource: served.resource,
         namespaced: served.is_namespaced,
         verbs: served.verbs,

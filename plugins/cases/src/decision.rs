@@ -50,11 +50,8 @@ fn of_stage(stage: &Stage) -> Value {
 
 fn of_question(question: &Question) -> Value {
     match question {
-        Question::Object(ObjectRef {
-            kind,
-            namespace,
-            name,
-        }) => json!({"object": {"kind": kind, "namespace": namespace, "name": name}}),
+        Question::Object(object) => json!({"object": named(object)}),
+        Question::Unchanged(object) => json!({"unchanged": named(object)}),
         Question::Objects(query) => {
             let filter = match &query.filter {
                 Filter::Everything => json!("everything"),
@@ -67,6 +64,10 @@ fn of_question(question: &Question) -> Value {
             json!({"objects": {"kind": kind, "namespace": namespace, "filter": filter}})
         }
     }
+}
+
+fn named(object: &ObjectRef) -> Value {
+    json!({"kind": object.kind, "namespace": object.namespace, "name": object.name})
 }
 
 /// Brings the `expect` of a file, in which `like` is expanded already, into the form of

@@ -76,6 +76,7 @@ fn object_ref(kind: &host::Kind, key: &host::ObjectKey) -> ObjectRef {
 fn question(question: host::Confirmation) -> Question {
     match question {
         host::Confirmation::Object(kind, key) => Question::Object(object_ref(&kind, &key)),
+        host::Confirmation::Unchanged(kind, key) => Question::Unchanged(object_ref(&kind, &key)),
         host::Confirmation::Objects {
             kind,
             namespace,

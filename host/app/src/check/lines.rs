@@ -109,6 +109,10 @@ pub fn manifest_lines(manifest: &Manifest) -> Vec<Line> {
             let fields = read.field_selector.as_deref().unwrap_or_default();
             let _ = write!(text, "; only {} {fields}", read.labels);
         }
+        if !read.except.is_empty() {
+            let except: Vec<String> = read.except.iter().map(Kind::to_string).collect();
+            let _ = write!(text, "; but {}", except.join(", "));
+        }
         text += optional(manifest, &read.kind);
         lines.push(("reads", text));
     }

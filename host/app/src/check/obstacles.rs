@@ -86,6 +86,25 @@ mod tests {
     }
 
     #[test]
+    fn a_plugin_whose_pattern_is_not_granted_by_name_does_not_run() {
+        let manifest = r#"{"name": "p", "version": "1", "reconciles": [{"kind": "*"}],
+            "reads": [{"kind": "*", "fields": [".metadata.labels"]}]}"#;
+        for settings in [
+            "",
+            "grants = \"as-requested\"",
+            "grants.reads = [\"apps/*\"]",
+        ] {
+            let told = obstacles(manifest, settings);
+            let lack = "it reconciles *, which is granted by name alone";
+            assert!(
+                told.len() == 1 && told[0].starts_with(lack),
+                "{settings}: {told:?}"
+            );
+        }
+        assert_eq!(obstacles(manifest, "grants.reads = [\"*\"]"), [""; 0]);
+    }
+
+    #[test]
     fn of_two_files_with_one_name_in_a_directory_the_second_does_not_run() {
         let all = ["a/y.wasm", "a/x.wasm", "b/x.wasm"].map(|file| (file.into(), "p".to_owned()));
         let told = |file: &str| of_namesake(Path::new(file), "p", &all);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pilothouse_core::{KindName, Manifest, Verb, reads_secret_values};
+use pilothouse_core::{Kind, KindName, Manifest, Verb, reads_secret_values};
 
 /// The lines of a `NAME.toml`. There is no table among them that would swallow what follows, so
 /// they can stand above whatever else is in the file. The names of kinds, subresources and
@@ -29,10 +29,11 @@ fn list(key: &str, elements: Vec<String>) -> Vec<String> {
     first.chain(elements).chain(["]".to_owned()]).collect()
 }
 
-/// The kinds to grant reads of. Those that the plugin reconciles need no grant.
+/// The kinds to grant reads of. Those that the plugin reconciles by name need no grant.
 fn reads(manifest: &Manifest) -> Vec<String> {
     let reads = manifest.reads.iter();
-    let others = reads.filter(|read| manifest.selection_of(&read.kind).is_none());
+    let needs_grant = |kind: &Kind| kind.is_pattern() || manifest.selection_of(kind).is_none();
+    let others = reads.filter(|read| needs_grant(&read.kind));
     let mut places: BTreeMap<KindName, Vec<&[String]>> = BTreeMap::new();
     for read in others {
         let kind = KindName::of(&read.kind);
@@ -73,7 +74,7 @@ fn writes(manifest: &Manifest) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use pilothouse_core::{
-        Granted, Grants, Kind, LabelSelector, Limits, ReadDeclaration, Selection, WriteDeclaration,
+        Granted, Grants, LabelSelector, Limits, ReadDeclaration, Selection, WriteDeclaration,
     };
 
     use super::*;

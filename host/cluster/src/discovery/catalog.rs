@@ -41,8 +41,8 @@ impl Resource {
             .all(|verb| self.verbs.iter().any(|have| have == verb))
     }
 
-    /// The kind as plugins are told of it.
-    pub(super) fn served(&self) -> ServedKind {
+    /// The kind, which is served in these versions, as plugins are told of it.
+    fn served(&self, versions: Vec<String>) -> ServedKind {
         let sorted = |mut names: Vec<String>| {
             names.sort_unstable();
             names
@@ -50,6 +50,7 @@ impl Resource {
         let subresources = self.subresources.iter().map(|part| part.name.clone());
         ServedKind {
             kind: self.kind.clone(),
+            versions: sorted(versions),
             resource: self.plural.clone(),
             is_namespaced: self.is_namespaced,
             verbs: sorted(self.verbs.clone()),
@@ -128,9 +129,19 @@ impl Catalog {
     }
 
     /// Every kind, in the version that the server prefers.
-    pub(super) fn preferred(&self) -> impl Iterator<Item = &Arc<Resource>> {
+    pub(super) fn served(&self) -> Vec<ServedKind> {
+        let mut versions: HashMap<(&str, &str), Vec<String>> = HashMap::new();
+        for kind in self.resources.keys() {
+            let of_kind = versions.entry((&kind.group, &kind.kind)).or_default();
+            of_kind.push(kind.version.to_string());
+        }
         let preferred = self.preferred.values();
-        preferred.filter_map(|kind| self.resources.get(kind))
+        let resources = preferred.filter_map(|kind| self.resources.get(kind));
+        let served = resources.map(|resource| {
+            let name = (&*resource.kind.group, &*resource.kind.kind);
+            resource.served(versions.remove(&name).unwrap_or_default())
+        });
+        served.collect()
     }
 
     /// The resource to which `subresource` belongs: the kind's own, or the one whose subresource

@@ -122,6 +122,13 @@ async fn every_kind_is_told_once_in_the_version_that_the_server_prefers() {
     assert!(pods.is_namespaced && pods.is_watchable() && pods.resource == "pods");
     assert_eq!(pods.subresources, ["binding", "eviction", "status"]);
     assert!(!kinds[0].is_watchable() && !kinds[1].is_namespaced);
+    assert_eq!(
+        (&*pods.versions, &*kinds[5].versions),
+        (
+            &["v1".to_owned()][..],
+            &["v1".to_owned(), "v2".to_owned()][..]
+        )
+    );
 }
 
 #[tokio::test(start_paused = true)]

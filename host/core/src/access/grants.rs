@@ -29,7 +29,7 @@ pub struct Grants {
 }
 
 /// Which of the manifest's reads and writes are granted. Reads of the reconciled kinds are always
-/// granted, because without them there are no keys.
+/// granted, because without them there are no keys; those of reconciled patterns are not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Granted {
     /// Nothing but those reads.
@@ -318,7 +318,8 @@ impl Grants {
 
     fn granted_read(&self, manifest: &Manifest, read: &ReadDeclaration) -> Option<ReadDeclaration> {
         let granted = match &self.what {
-            _ if manifest.selection_of(&read.kind).is_some() => BTreeSet::new(),
+            // A pattern is everything of the cluster, so it is granted by its name or not at all.
+            _ if is_own_kind(manifest, &read.kind) => BTreeSet::new(),
             Granted::OwnKind => return None,
             Granted::AsRequested if !self.is_included(&read.kind) => return None,
             Granted::AsRequested => BTreeSet::new(),
@@ -384,6 +385,11 @@ impl WriteGrant {
         let is_any = self.verbs.is_empty() && !verb.is_granted_by_name_only();
         is_any || self.verbs.contains(&verb)
     }
+}
+
+/// True if the plugin reconciles this kind by its name.
+fn is_own_kind(manifest: &Manifest, kind: &Kind) -> bool {
+    !kind.is_pattern() && manifest.selection_of(kind).is_some()
 }
 
 /// The kind with each namespace of the read.

@@ -18,6 +18,8 @@ pub struct Scope {
     /// Optional kinds that are granted and that the cluster does not serve. Reads of them find
     /// nothing. They need not be recorded: once such a kind is served, every key runs again.
     pub absent: BTreeMap<Kind, AbsentKind>,
+    /// Kinds that the patterns include and the manifest leaves out.
+    pub excepted: BTreeSet<Kind>,
     /// The readable patterns. No two of them include one kind.
     pub patterns: Vec<PatternScope>,
     /// The [kinds that the cluster serves](crate::ServedKind), for a plugin with patterns.
@@ -119,6 +121,7 @@ impl Scope {
             .kinds
             .keys()
             .chain(&self.ungranted)
+            .chain(&self.excepted)
             .chain(self.absent.keys());
         let is_named = { named }.any(|have| have.is_version_of(kind));
         let mut patterns = self.patterns.iter();

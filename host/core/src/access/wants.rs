@@ -45,6 +45,9 @@ struct ReadWanted {
     labels: BTreeSet<String>,
     /// Conditions on fields, all of which must hold.
     selected: BTreeSet<String>,
+    /// Kinds of a pattern that are left out.
+    #[serde(default)]
+    except: BTreeSet<KindName>,
 }
 
 /// Writes of a kind, or of one of its subresources.
@@ -104,6 +107,7 @@ impl ReadWanted {
             namespaces: read.namespaces.iter().cloned().collect(),
             labels: labels.map(ToString::to_string).collect(),
             selected: terms(selector).map(str::to_owned).collect(),
+            except: read.except.iter().map(KindName::of).collect(),
         }
     }
 
@@ -114,6 +118,7 @@ impl ReadWanted {
             other.kind == self.kind
                 && other.labels.is_subset(&self.labels)
                 && other.selected.is_subset(&self.selected)
+                && other.except.is_subset(&self.except)
         };
         let wider = accepted.iter().filter(is_wider);
         let wider: Vec<(&Self, Vec<FieldPath>)> =
@@ -151,6 +156,10 @@ impl ReadWanted {
         let conditions: Vec<&str> = conditions.map(String::as_str).collect();
         if !conditions.is_empty() {
             text += &format!("; only {}", conditions.join(","));
+        }
+        if !self.except.is_empty() {
+            let except: Vec<String> = self.except.iter().map(KindName::to_string).collect();
+            text += &format!("; but {}", except.join(", "));
         }
         Some(text)
     }

@@ -32,7 +32,7 @@ use super::rehearsal::Rehearsal;
 use super::resync::Resync;
 use super::status::ControllerStatus;
 use super::{ControllerSettings, Fetch, Garbage, Known, PluginId, Question, Threads};
-use crate::access::scope::{Scope, ScopePart};
+use crate::access::scope::{PatternKind, Scope, ScopePart};
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Subscribed, Subscription};
 use crate::model::key::{Kind, ObjectKey};
@@ -256,6 +256,14 @@ impl Controller {
             && self.turns.has_thread(threads, now)
             && self.has_room()
             && self.installed.is_synced(snapshot)
+            && !self.is_widening()
+    }
+
+    /// Whether kinds that are reconciled by a pattern are still to be listed. Until then nothing
+    /// runs: what a key reads of them would be waited for anyway, and the sweep over all keys has
+    /// not come to those that the lists bring.
+    fn is_widening(&self) -> bool {
+        self.installed.subjects().are_of_patterns() && self.patterns.is_waited_for()
     }
 
     /// A key that something is being fetched for counts as running.
@@ -281,6 +289,16 @@ impl Controller {
         self.patterns.wants_some()
     }
 
+    /// Has the kinds listed that it reconciles by patterns.
+    pub fn ask_for_subjects<'a>(&mut self, served: impl Iterator<Item = &'a Kind>) {
+        let subjects = self.installed.subjects();
+        if subjects.are_of_patterns() {
+            let kinds = served.filter(|kind| subjects.wants(kind)).cloned();
+            self.patterns
+                .ask_for_subjects(self.installed.scope(), kinds);
+        }
+    }
+
     /// Has these kinds of its patterns listed.
     pub fn ask_for(&mut self, kinds: &BTreeSet<Kind>) {
         self.patterns.ask(self.installed.scope(), kinds);
@@ -299,6 +317,9 @@ impl Controller {
         now: Time,
     ) -> BTreeMap<InformerId, Subscribed> {
         let before = self.patterns.begin(&mut self.installed, kind, part, now);
+        if before.is_some() {
+            self.forget_ended_subjects();
+        }
         let parts = before.into_iter().flat_map(|before| before.scope.parts);
         parts.map(|part| (part.informer, part.subscribed)).collect()
     }
@@ -318,6 +339,22 @@ impl Controller {
         turned
     }
 
+    /// Kinds of its patterns have got informers, whose objects other plugins may have had listed:
+    /// then no change tells of them.
+    pub fn start_widened(&mut self, informers: &[InformerId], snapshot: &Snapshot, now: Time) {
+        let has_objects = |informer: &InformerId| snapshot.informers[*informer].len() > 0;
+        if self.installed.subjects().are_of_patterns() && informers.iter().any(has_objects) {
+            self.start(snapshot, now);
+        }
+    }
+
+    /// The keys of kinds that have ended are no keys any more.
+    fn forget_ended_subjects(&mut self) {
+        if self.installed.subjects().are_of_patterns() {
+            self.keys.retain(self.installed.subjects());
+        }
+    }
+
     /// Ends the informers of the kinds of its patterns that nobody needs. Returns its subscriptions
     /// to them.
     pub fn narrow(
@@ -325,11 +362,20 @@ impl Controller {
         is_served: impl Fn(&Kind) -> bool,
         now: Time,
     ) -> BTreeMap<InformerId, Subscribed> {
-        let (scope, reads) = (self.installed.scope(), self.keys.reads());
-        let ending = self.patterns.ending(scope, reads, is_served, now);
+        let (installed, reads) = (&self.installed, self.keys.reads());
+        let is_read = |kind: &PatternKind| {
+            let mut informer = kind.informer().into_iter();
+            installed.subjects().wants(&kind.kind) || informer.any(|informer| reads.has(informer))
+        };
+        let ending = self
+            .patterns
+            .ending(installed.scope(), is_read, is_served, now);
         let before = self.installed.subscriptions().clone();
         for kind in &ending {
             self.patterns.end(&mut self.installed, kind);
+        }
+        if !ending.is_empty() {
+            self.forget_ended_subjects();
         }
         let is_ended = |informer: &InformerId| !self.installed.uses(*informer);
         let ended = before

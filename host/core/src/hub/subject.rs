@@ -1,5 +1,5 @@
 //! Which objects of a kind have keys that a plugin reconciles, and which changes of them concern
-//! it.
+//! it. A pattern that is reconciled is one such kind for each of its own.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,14 +28,15 @@ pub(super) struct SubjectKind {
 }
 
 impl SubjectKind {
-    pub fn new(selection: &Selection, scope: &Scope) -> Self {
+    /// `kind`: that of the selection, or one of its pattern's.
+    pub fn new(kind: Arc<Kind>, selection: &Selection, scope: &Scope) -> Self {
         let fields = selection.fields.as_deref();
         let companions = selection.companions.iter();
         Self {
-            fields: fields.and_then(|fields| FieldSelector::parse(&selection.kind, fields).ok()),
-            informers: informers(scope, &selection.kind).collect(),
+            fields: fields.and_then(|fields| FieldSelector::parse(&kind, fields).ok()),
+            informers: informers(scope, &kind).collect(),
             companions: companions.flat_map(|kind| informers(scope, kind)).collect(),
-            kind: Arc::new(selection.kind.clone()),
+            kind,
             selection: selection.clone(),
         }
     }
@@ -193,8 +194,7 @@ pub(super) fn informers<'a>(
     kind: &Kind,
 ) -> impl Iterator<Item = InformerId> + use<'a> {
     let parts = scope
-        .kinds
-        .get(kind)
+        .kind(kind)
         .map_or(&[] as &[ScopePart], |scope| &scope.parts);
     parts.iter().map(|part| part.informer)
 }

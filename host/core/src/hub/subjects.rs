@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::subject::SubjectKind;
 use crate::access::scope::Scope;
 use crate::cache::snapshot::{InformerId, Snapshot};
-use crate::model::manifest::Manifest;
+use crate::model::key::Kind;
+use crate::model::manifest::{Manifest, Selection};
 use crate::model::object::Object;
 use crate::model::subject_key::SubjectKey;
 use crate::reads::read::Read;
@@ -16,20 +17,45 @@ pub(super) struct Subjects {
     /// In order, and each kind once. Absent kinds have no keys and are left out.
     kinds: Vec<SubjectKind>,
     is_singleton: bool,
+    /// The patterns that are reconciled. Which kinds of them are here is up to the scope.
+    patterns: Vec<Kind>,
 }
 
 impl Subjects {
-    pub fn new(manifest: &Manifest, scope: &Scope) -> Self {
+    /// `before`: the kinds that were reconciled until now. Their keys go on sharing them.
+    pub fn new(manifest: &Manifest, scope: &Scope, before: Option<&Self>) -> Self {
+        let shared = |kind: &Kind| {
+            let mut kinds = before
+                .into_iter()
+                .flat_map(Self::iter)
+                .map(SubjectKind::kind);
+            let known = kinds.find(|known| ***known == *kind);
+            known.cloned().unwrap_or_else(|| Arc::new(kind.clone()))
+        };
         let selections = manifest.reconciles.iter();
         let mut kinds: Vec<SubjectKind> = selections
-            .filter(|selection| !scope.absent.contains_key(&selection.kind))
-            .map(|selection| SubjectKind::new(selection, scope))
+            .flat_map(|selection| {
+                let kinds = kinds_of(selection, manifest, scope).into_iter();
+                kinds.map(|kind| SubjectKind::new(shared(kind), selection, scope))
+            })
             .collect();
         kinds.sort_by(|one, other| one.kind().cmp(other.kind()));
+        let patterns = manifest.reconciles.iter().map(|selection| &selection.kind);
         Self {
             kinds,
             is_singleton: manifest.reconciles.is_empty(),
+            patterns: patterns.filter(|kind| kind.is_pattern()).cloned().collect(),
         }
+    }
+
+    /// Whether it depends on what the cluster serves which kinds there are.
+    pub fn are_of_patterns(&self) -> bool {
+        !self.patterns.is_empty()
+    }
+
+    /// Whether this kind, if it is read by a pattern, is reconciled.
+    pub fn wants(&self, kind: &Kind) -> bool {
+        self.patterns.iter().any(|pattern| pattern.includes(kind))
     }
 
     /// Whether the plugin has a single key, without an object.
@@ -105,4 +131,21 @@ impl Subjects {
         let subject = self.of(key);
         subject.is_some_and(|subject| subject.is_own(read, &key.object))
     }
+}
+
+/// The kinds of a selection that have keys: one, but for an absent one; or those of a pattern that
+/// have an informer, and those of it that are read by name.
+fn kinds_of<'a>(selection: &'a Selection, manifest: &Manifest, scope: &'a Scope) -> Vec<&'a Kind> {
+    let kind = &selection.kind;
+    if !kind.is_pattern() {
+        let is_there = !scope.absent.contains_key(kind);
+        return is_there.then_some(kind).into_iter().collect();
+    }
+    let is_named_there = |kind: &Kind| {
+        let mut others = manifest.reconciles.iter();
+        others.any(|other| other.kind.is_version_of(kind))
+    };
+    let named = scope.kinds.keys().filter(|named| !is_named_there(named));
+    let read = scope.of_patterns().map(|known| &known.kind).chain(named);
+    read.filter(|read| kind.includes(read)).collect()
 }

@@ -86,6 +86,7 @@ pub(super) fn join(
         }
         kinds.insert(read.kind.clone(), scope);
     }
+    let excepted = manifest.reads.iter().flat_map(|read| read.except.clone());
     let asked = asked.reads.iter().map(|read| &read.kind);
     let is_granted = |kind: &Kind| kinds.contains_key(kind) || has(&patterns, kind);
     let ungranted = asked.filter(|kind| !is_granted(kind)).cloned().collect();
@@ -106,6 +107,7 @@ pub(super) fn join(
         refused: BTreeMap::new(),
     });
     Scope {
+        excepted: excepted.collect(),
         ungranted,
         absent: BTreeMap::new(),
         patterns: patterns.collect(),

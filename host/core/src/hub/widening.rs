@@ -61,7 +61,18 @@ impl Hub {
             self.served.version += 1;
         }
         self.show_served(now);
+        self.ask_for_subjects();
         self.narrow(now)
+    }
+
+    /// Has the kinds listed that plugins reconcile by patterns.
+    pub(super) fn ask_for_subjects(&mut self) {
+        let kinds = self.served.kinds.iter().flatten();
+        let watchable = kinds.filter(|(_, served)| served.is_watchable());
+        let kinds: Vec<&Kind> = watchable.map(|(kind, _)| kind).collect();
+        for controller in self.controllers.values_mut() {
+            controller.ask_for_subjects(kinds.iter().copied());
+        }
     }
 
     fn served_informer(&self) -> Option<InformerId> {
@@ -143,9 +154,16 @@ impl Hub {
     /// Installs informers that have been prepared.
     pub(super) fn widen(&mut self, widened: Widened, garbage: &mut Garbage, now: Time) {
         let mut ended = Vec::new();
+        let mut begun: BTreeMap<PluginId, Vec<InformerId>> = BTreeMap::new();
         for (plugin, kind, part) in widened {
             if let Some(controller) = self.controllers.get_mut(&plugin) {
+                begun.entry(plugin).or_default().push(part.informer);
                 ended.push(controller.widen(&kind, part, now));
+            }
+        }
+        for (plugin, informers) in begun {
+            if let Some(controller) = self.controllers.get_mut(&plugin) {
+                controller.start_widened(&informers, &self.snapshot, now);
             }
         }
         for subscriptions in ended.into_iter().filter(|ended| !ended.is_empty()) {

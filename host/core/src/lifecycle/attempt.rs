@@ -367,8 +367,15 @@ pub fn unread_subject<'a>(granted: &'a Manifest, absent: &BTreeSet<Kind>) -> Opt
     kinds.find(|kind| !is_read(kind) && !absent.contains(*kind))
 }
 
-/// What a plugin waits for whose own kind is read in no namespace.
+/// What a plugin waits for whose own kind is read in no namespace, or whose own pattern is not
+/// granted.
 pub fn lack_of_namespaces(kind: &Kind) -> String {
+    if kind.is_pattern() {
+        return format!(
+            "it reconciles {kind}, which is granted by name alone: add \"{kind}\" to grants.reads \
+             in its settings"
+        );
+    }
     format!("{kind} is read in none of the namespaces that the settings name")
 }
 

@@ -47,10 +47,12 @@ pub struct Manifest {
     pub optional: BTreeSet<Kind>,
 }
 
-/// The objects of one kind that a plugin reconciles.
+/// The objects of one kind, or of the kinds of a pattern, that a plugin reconciles.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// The kind of the objects.
+    /// The kind of the objects; or a pattern of the reads, for the kinds that are read by it and
+    /// those of it that are read by name and not reconciled so. Then `labels` and `namespaces` are
+    /// all that selects.
     pub kind: Kind,
     /// Only objects with these labels.
     pub labels: LabelSelector,
@@ -75,6 +77,8 @@ pub struct ReadDeclaration {
     pub labels: LabelSelector,
     /// Only objects that match this field selector, in the server's syntax.
     pub field_selector: Option<String>,
+    /// Kinds of a pattern, in every version, that are not read by it.
+    pub except: Vec<Kind>,
 }
 
 impl ReadDeclaration {
@@ -86,6 +90,7 @@ impl ReadDeclaration {
             namespaces: Vec::new(),
             labels: LabelSelector::default(),
             field_selector: None,
+            except: Vec::new(),
         }
     }
 
@@ -279,6 +284,14 @@ pub enum ManifestError {
         "reads: {0} reads metadata alone: give it fields below .metadata, and no namespaces or selectors"
     )]
     PatternOfMore(Kind),
+    /// A pattern's keys are selected by more than metadata.
+    #[error(
+        "reconciles: the keys of {0} are selected by labels and namespaces alone; leave out fieldSelector and alsoEnqueuedBy"
+    )]
+    PatternSelected(Kind),
+    /// A read leaves out what is no kind of its pattern.
+    #[error("reads: {0} cannot leave out {1}: name kinds that the pattern includes")]
+    NoException(Kind, Kind),
     /// An index over a pattern is of more than metadata.
     #[error("index {0:?} of {1}: a pattern is indexed by paths below .metadata alone")]
     PatternIndex(String, Kind),
@@ -357,7 +370,11 @@ impl Manifest {
         if reads.any(|read| read.kind.is_version_of(kind)) {
             return None;
         }
-        self.reads.iter().find(|read| read.kind.includes(kind))
+        let is_read = |read: &&ReadDeclaration| {
+            let mut except = read.except.iter();
+            read.kind.includes(kind) && !except.any(|other| other.is_version_of(kind))
+        };
+        self.reads.iter().find(is_read)
     }
 
     fn must_read(&self, what: &'static str, kind: &Kind) -> Result<(), ManifestError> {
@@ -380,6 +397,7 @@ impl Manifest {
         let of_selections = |count: fn(&Selection) -> usize| self.reconciles.iter().map(count);
         let companions = of_selections(|selection| selection.companions.len()).sum();
         let selected = of_selections(|selection| selection.namespaces.len()).sum();
+        let exceptions = self.reads.iter().map(|read| read.except.len()).sum();
         let verbs = self.writes.iter().map(|write| write.verbs.len()).max();
         let terms = self.field_selectors().map(|text| text.split(',').count());
         let labels = self
@@ -408,6 +426,7 @@ impl Manifest {
             ("namespaces in a read", most_namespaces, 20),
             ("namespaces in reads", namespaces, 200),
             ("fields in reads", fields, 1_000),
+            ("kinds in except", exceptions, 100),
             ("indexes", self.indexes.len(), 16),
             ("index paths", paths, 64),
             ("writes", self.writes.len(), 500),

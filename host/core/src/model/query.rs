@@ -19,9 +19,11 @@ pub enum ListFilter {
 pub enum Confirmation {
     /// One object.
     Object(Kind, ObjectKey),
+    /// One object, with all that the plugin sees of it.
+    Unchanged(Kind, ObjectKey),
     /// The objects of a kind that match.
     Objects {
-        /// The kind.
+        /// The kind, or a pattern: then those kinds of it that are available.
         kind: Kind,
         /// `None`: all namespaces that the plugin reads of the kind.
         namespace: Option<String>,

@@ -15,6 +15,8 @@ pub struct ServedKind {
     /// The kind.
     #[serde(with = "as_text")]
     pub kind: Kind,
+    /// All versions in which the server serves it, sorted.
+    pub versions: Vec<String>,
     /// Its name in paths and in RBAC rules: `deployments`.
     pub resource: String,
     /// True if its objects live in namespaces.

@@ -8,11 +8,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::{MAX_CONFIRMED, PlanError};
 use crate::cache::snapshot::InformerId;
 use crate::model::informer_key::InformerKey;
 use crate::model::key::{Kind, ObjectKey};
-use crate::model::object::{Object, Schema};
+use crate::model::object::{Object, Schema, ViewId};
 use crate::model::query::Confirmation;
 use crate::model::selector::LabelSelector;
 use crate::reads::read::{Filter, matching};
@@ -27,11 +29,15 @@ pub struct Confirmed {
     pub lists: Vec<ConfirmedList>,
 }
 
-/// By what an object counts as the same: changes of its content do not matter.
+/// By what an object counts as the same. Changes of its content do not matter, unless that is asked
+/// for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectIdentity {
     uid: Box<str>,
     is_being_deleted: bool,
+    /// What the plugin sees of it. A server need not name the fields of an object in the same order
+    /// in each answer, so it is no text.
+    content: Option<Value>,
 }
 
 impl ObjectIdentity {
@@ -40,6 +46,15 @@ impl ObjectIdentity {
         Self {
             uid: object.uid().into(),
             is_being_deleted: object.is_being_deleted(),
+            content: None,
+        }
+    }
+
+    /// That of this object with what a plugin sees of it.
+    fn with_content(object: &Object, view: ViewId) -> Self {
+        Self {
+            content: serde_json::from_str(object.view(view)).ok(),
+            ..Self::of(object)
         }
     }
 }
@@ -52,6 +67,8 @@ pub struct ConfirmedObject {
     /// Of which objects it is one, if there is one.
     among: InformerKey,
     schema: Arc<Schema>,
+    /// What the plugin sees of it, if that is to be confirmed.
+    content: Option<ViewId>,
     /// Its key.
     pub key: ObjectKey,
     /// `None`: there is none.
@@ -85,10 +102,11 @@ impl Confirmed {
                 reason,
             };
             match question {
-                Confirmation::Object(kind, key) => {
+                Confirmation::Object(kind, key) | Confirmation::Unchanged(kind, key) => {
+                    let with_content = matches!(question, Confirmation::Unchanged(..));
                     let located = reader.locate(kind, key).map_err(refused)?;
-                    let object = located.map(|located| ConfirmedObject::new(located, key));
-                    confirmed.objects.extend(object);
+                    let object = |located| ConfirmedObject::new(located, key, with_content);
+                    confirmed.objects.extend(located.map(object));
                     objects += 1;
                 }
                 Confirmation::Objects {
@@ -114,15 +132,31 @@ impl Confirmed {
 }
 
 impl ConfirmedObject {
-    fn new(located: Located, key: &ObjectKey) -> Self {
-        let Located { informer, cache } = located;
-        let shown = cache.get(key.parts());
-        Self {
+    fn new(located: Located, key: &ObjectKey, with_content: bool) -> Self {
+        let Located {
+            informer,
+            cache,
+            view,
+        } = located;
+        let asked = Self {
             informer,
             among: cache.informer_key().clone(),
             schema: cache.schema().clone(),
+            content: with_content.then_some(view),
             key: key.clone(),
-            shown: shown.map(|object| ObjectIdentity::of(object)),
+            shown: None,
+        };
+        let shown = cache.get(key.parts());
+        Self {
+            shown: shown.map(|object| asked.identity(object)),
+            ..asked
+        }
+    }
+
+    fn identity(&self, object: &Object) -> ObjectIdentity {
+        match self.content {
+            Some(view) => ObjectIdentity::with_content(object, view),
+            None => ObjectIdentity::of(object),
         }
     }
 
@@ -140,7 +174,7 @@ impl ConfirmedObject {
         let object = Object::parse(self.kind(), json, &self.schema);
         let object = object.map_err(|error| error.to_string())?;
         let is_selected = self.among.selects(&object, json);
-        Ok(is_selected.then(|| ObjectIdentity::of(&object)))
+        Ok(is_selected.then(|| self.identity(&object)))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::access::scope::{AbsentKind, KindScope, Scope, ScopePart};
 use crate::cache::Cache;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::model::key::{KeyRef, Kind, ObjectKey};
-use crate::model::object::{Object, Side};
+use crate::model::object::{Object, Side, ViewId};
 use crate::model::query::ListFilter;
 use crate::model::selector::LabelSelector;
 
@@ -24,6 +24,8 @@ pub(crate) struct Located {
     pub informer: InformerId,
     /// Where it is, if it is there.
     pub cache: Arc<Cache>,
+    /// What the plugin sees of it.
+    pub view: ViewId,
 }
 
 /// Objects that the host has listed for a decision of its own.
@@ -297,11 +299,7 @@ impl Reader {
     ) -> Result<String, ReadError> {
         let scope = self.scope.clone();
         let mut json = String::from("[");
-        let parts = match kind.is_pattern() {
-            true => self.record_pattern_list(&scope, kind, namespace, filter)?,
-            false => self.record_list(&scope, kind, namespace, filter)?,
-        };
-        for part in parts {
+        for part in self.record_any_list(&scope, kind, namespace, filter)? {
             if let Some(after) = page.after_in(&part.kind, kind.is_pattern()) {
                 self.push_list(&mut json, &part, namespace, after, &mut page.left)?;
             }
@@ -312,6 +310,20 @@ impl Reader {
         }
         json.push(']');
         Ok(json)
+    }
+
+    /// Records a list of a kind or a pattern.
+    fn record_any_list<'a>(
+        &mut self,
+        scope: &'a Scope,
+        kind: &Kind,
+        namespace: Option<&str>,
+        filter: &ListFilter,
+    ) -> Result<Vec<ListPart<'a>>, ReadError> {
+        match kind.is_pattern() {
+            true => self.record_pattern_list(scope, kind, namespace, filter),
+            false => self.record_list(scope, kind, namespace, filter),
+        }
     }
 
     /// Records a list of one kind: in each part of the scope that it covers, with the filter in the
@@ -420,6 +432,7 @@ impl Reader {
         Ok(part.map(|part| Located {
             informer: part.informer,
             cache: self.snapshot.informers[part.informer].clone(),
+            view: part.subscribed.view,
         }))
     }
 
@@ -432,7 +445,7 @@ impl Reader {
         filter: &ListFilter,
     ) -> Result<Vec<Listed>, ReadError> {
         let scope = self.scope.clone();
-        let parts = self.record_list(&scope, kind, namespace, filter)?;
+        let parts = self.record_any_list(&scope, kind, namespace, filter)?;
         for part in &parts {
             self.check_readable(part, namespace)?;
         }

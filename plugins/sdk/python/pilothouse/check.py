@@ -127,6 +127,7 @@ def _check_counts(manifest: Manifest) -> None:
     _at_most(max(namespaces, default=0), 20, "namespaces in a read")
     _at_most(sum(namespaces), 200, "namespaces in reads")
     _at_most(sum(len(read.fields) for read in reads), 1_000, "fields in reads")
+    _at_most(sum(len(read.except_) for read in reads), 100, "kinds in except")
     _at_most(len(manifest.indexes), 16, "indexes")
     _at_most(sum(len(index.paths) for index in manifest.indexes), 64, "index paths")
     _at_most(len(manifest.writes), 500, "writes")
@@ -161,8 +162,14 @@ def _check_patterns(manifest: Manifest) -> None:
     reconciles = manifest.reconciles
     companions = [kind for selection in reconciles for kind in selection.also_enqueued_by]
     declared: list[Selection | Read | Write] = [*reconciles, *manifest.reads, *manifest.writes]
+    for selection in reconciles:
+        has_more = bool(selection.field_selector is not None or selection.also_enqueued_by)
+        if is_pattern(selection.kind) and has_more:
+            raise ManifestError(
+                f"reconciles: the keys of {selection.kind} are selected by labels and namespaces "
+                "alone; leave out fieldSelector and alsoEnqueuedBy"
+            )
     for place, kinds in (
-        ("reconciles", [selection.kind for selection in reconciles]),
         ("alsoEnqueuedBy", companions),
         ("optional", sorted(each.kind for each in declared if each.optional)),
     ):
@@ -170,6 +177,7 @@ def _check_patterns(manifest: Manifest) -> None:
             raise ManifestError(
                 f"{place} {kind}: a pattern cannot stand here; name a kind"
             )
+    _check_exceptions(manifest)
     patterns = [read for read in manifest.reads if is_pattern(read.kind)]
     for read in patterns:
         is_narrowed = bool(
@@ -200,6 +208,16 @@ def _check_patterns(manifest: Manifest) -> None:
                 f"writes: of {write.kind} only patch, delete and deletecollection of the object "
                 "itself can be asked for; name the kind for others"
             )
+
+
+def _check_exceptions(manifest: Manifest) -> None:
+    for read in manifest.reads:
+        for kind in read.except_:
+            if is_pattern(kind) or not includes(read.kind, kind):
+                raise ManifestError(
+                    f"reads: {read.kind} cannot leave out {kind}: name kinds that the pattern "
+                    "includes"
+                )
 
 
 def _is_of_metadata(path: str) -> bool:
@@ -336,6 +354,8 @@ class _Texts:
         for read in manifest.reads:
             self._selected("reads", read)
             self._long("fields", read.fields)
+            for kind in read.except_:
+                self._kind("except", kind)
         for index in manifest.indexes:
             self._kind("indexes", index.kind)
             self._check("indexes", [index.name], short, _is_short)

@@ -100,6 +100,8 @@ class ServedKind:
 
     kind: str
     """In the version that the server prefers."""
+    versions: list[str]
+    """All versions in which the server serves it."""
     resource: str
     """Its name in paths and in RBAC rules: `deployments`."""
     namespaced: bool

@@ -17,10 +17,11 @@ VERBS = ("apply", "create", "update", "patch", "delete", "deletecollection")
 
 @dataclass(frozen=True)
 class Selection:
-    """The objects of one kind that a plugin reconciles."""
+    """The objects of one kind, or of every kind of a pattern, that a plugin reconciles."""
 
     kind: str = member(shapes.kind, required=True)
-    """`v1/Pod`, `apps/v1/Deployment`."""
+    """`v1/Pod`, `apps/v1/Deployment`, or a pattern that the plugin reads, as `*`. Of a pattern,
+    labels and namespaces are all that selects."""
     labels: str | dict[str, Any] = member(shapes.labels, default="", kw_only=True)
     """Only objects with these labels: a selector as kubectl writes it, or a LabelSelector."""
     field_selector: str | None = member(shapes.optional(shapes.string), default=None, kw_only=True)
@@ -63,6 +64,8 @@ class Read:
     """Only objects with these labels: a selector as kubectl writes it, or a LabelSelector."""
     field_selector: str | None = member(shapes.optional(shapes.string), default=None, kw_only=True)
     """Only objects that match this field selector, in the API server's syntax."""
+    except_: Sequence[str] = member(shapes.kinds, default=(), kw_only=True)
+    """Kinds of a pattern that are not read by it."""
     optional: bool = member(shapes.boolean, default=False, kw_only=True)
     """The plugin works without this kind."""
 

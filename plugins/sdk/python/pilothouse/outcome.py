@@ -51,6 +51,13 @@ class Unavailable(Terminal):
     can."""
 
 
+@dataclass(frozen=True)
+class Unchanged:
+    """A question to confirm: is the object the same, and all that the plugin sees of it?"""
+
+    object: ObjectRef
+
+
 @dataclass
 class Stage:
     """Actions that do not depend on each other."""
@@ -93,7 +100,7 @@ class Outcome:
         """The least time to the key's next run."""
         self.memo: str | None = None
         """What is to be remembered, as JSON."""
-        self.questions: list[ObjectRef | Query] = []
+        self.questions: list[ObjectRef | Unchanged | Query] = []
         """What the API server must confirm before the first write."""
 
     apply = _adds(Apply)
@@ -168,6 +175,14 @@ class Outcome:
         self.questions.append(object)
         return self
 
+    def confirm_unchanged(self, object: ObjectRef) -> Outcome:
+        """As `confirm`, and all is as it was that the plugin sees of the object: for a decision
+        that rests on what another object says."""
+        if not isinstance(object, ObjectRef):
+            raise TypeError(f"confirm_unchanged({object!r}): it is not an ObjectRef")
+        self.questions.append(Unchanged(object))
+        return self
+
     def confirm_list(
         self,
         kind: str,
@@ -223,9 +238,11 @@ def _time(method: str, delay: timedelta | float) -> timedelta:
     return time
 
 
-def _question(asked: ObjectRef | Query) -> dict[str, Any]:
+def _question(asked: ObjectRef | Unchanged | Query) -> dict[str, Any]:
     if isinstance(asked, ObjectRef):
         return {"object": asked._asdict()}
+    if isinstance(asked, Unchanged):
+        return {"unchanged": asked.object._asdict()}
     which = {"labels": asked.which.labels, "index": asked.which.index}
     filters = {name: value for name, value in which.items() if value is not None}
     return {"objects": {"kind": asked.kind, "namespace": asked.namespace, **filters}}

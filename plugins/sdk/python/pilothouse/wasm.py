@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from .changes import Action, Answer, Effect, kebab, to_json
 from .host import Host, Query, Request, ServedKind
 from .objects import EPOCH, ObjectRef
-from .outcome import Denied, Failure, Outcome, Terminal, Unavailable, milliseconds
+from .outcome import Denied, Failure, Outcome, Terminal, Unavailable, Unchanged, milliseconds
 
 if TYPE_CHECKING:
     from .controller import Controller
@@ -85,6 +85,7 @@ class _Imports(Host):
         return [
             ServedKind(
                 each.kind,
+                list(each.versions),
                 each.resource,
                 each.namespaced,
                 list(each.verbs),
@@ -111,9 +112,11 @@ def _query(query: Query) -> Any:
     return snapshot.Query(query.kind, query.namespace, which)
 
 
-def _question(asked: ObjectRef | Query) -> Any:
+def _question(asked: ObjectRef | Unchanged | Query) -> Any:
     if isinstance(asked, ObjectRef):
         return snapshot.Question_Object(types.ObjectRef(*asked))
+    if isinstance(asked, Unchanged):
+        return snapshot.Question_Unchanged(types.ObjectRef(*asked.object))
     return snapshot.Question_Objects(_query(asked))
 
 

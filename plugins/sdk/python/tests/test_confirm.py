@@ -128,6 +128,29 @@ class Confirm(unittest.TestCase):
         # Each reconcile runs twice.
         self.assertEqual(seen[::2], [[], ["a", "b"]])
 
+    def test_what_an_object_says_is_confirmed_where_that_is_asked_for(self):
+        def reconcile(request, host):
+            outcome = Outcome().apply(thing(CONFIG_MAP, "made"))
+            return outcome.confirm_unchanged(ObjectRef(CLAIM, "default", "a"))
+
+        for labels, is_done in [({"a": "b"}, True), ({"a": "c"}, False)]:
+            plugin = made(
+                reconcile,
+                singleton=True,
+                reads=[Read(CLAIM, [".metadata.labels"])],
+                writes=[Write(CONFIG_MAP, ["apply"])],
+            )
+            known = thing(CLAIM, "a", labels={"a": "b"})
+            known["metadata"]["uid"] = "u"
+            cluster = FakeCluster(plugin, known)
+            unseen = thing(CLAIM, "a", labels=labels, spec={"other": 1})
+            unseen["metadata"]["uid"] = "u"
+            cluster.add_unseen(unseen)
+            cluster.reconcile()
+            cluster.write()
+            made_one = cluster.object(CONFIG_MAP, "default", "made")
+            self.assertEqual(made_one is not None, is_done, labels)
+
     def test_what_the_plugin_does_not_read_cannot_be_confirmed(self):
         def asks(request, host):
             return Outcome().confirm_list(POD).confirm(ObjectRef(CONFIG_MAP, "default", "a"))

@@ -52,6 +52,41 @@ class Patterns(unittest.TestCase):
         cluster.run_due()
         self.assertIsNone(cluster.object("later.com/v1/Thing", "default", "late"))
 
+    def test_a_pattern_that_is_reconciled_has_the_keys_of_its_kinds_but_for_exceptions(self):
+        def label(request, host):
+            outcome = Outcome()
+            if request.object is not None:
+                seen.append(f"{request.key.kind}/{request.key.name}")
+                patch = {"metadata": {"labels": {"seen": "yes"}}}
+                outcome.patch(request.key, patch)
+            return outcome
+
+        seen = []
+        plugin = made(
+            label,
+            reconciles=Selection("*", labels="label"),
+            reads=[Read("*", [".metadata.labels"], except_=[DEPLOYMENT])],
+            writes=[Write("*", ["patch"])],
+        )
+        wanted = {"labels": {"label": "yes"}}
+        cluster = FakeCluster(
+            plugin,
+            thing(CONFIG_MAP, "a", **wanted),
+            thing(CONFIG_MAP, "b"),
+            thing(DEPLOYMENT, "a", **wanted),
+            thing(TEAM, "a", **wanted),
+        )
+        cluster.run_due()
+        self.assertEqual(sorted(set(seen)), [f"{TEAM}/a", f"{CONFIG_MAP}/a"])
+        for kind, has in [(CONFIG_MAP, True), (DEPLOYMENT, False), (TEAM, True)]:
+            labels = cluster.object(kind, "default", "a")["metadata"]["labels"]
+            self.assertEqual("seen" in labels, has)
+        seen.clear()
+        cluster.run_due()
+        self.assertEqual(seen, [])
+        with self.assertRaisesRegex(ValueError, "does not name apps/v1/Deployment"):
+            cluster.reconcile("default", "a", kind=DEPLOYMENT)
+
     def test_pages_of_a_pattern_are_ordered_by_kind_first(self):
         def pages(host):
             found = [each for page in host.pages("*", size=1) for each in page]
@@ -68,6 +103,7 @@ class Patterns(unittest.TestCase):
         found = asking(lambda host: host.kinds("*"), *objects, reads=reads)
         kinds = [(each.kind, each.resource, each.namespaced) for each in found]
         wanted = [("v1/Node", "nodes", False), (DEPLOYMENT, "deployments", True)]
+        self.assertEqual([each.versions for each in found], [["v1"], ["v1"]])
         self.assertEqual(kinds, wanted)
         found = asking(lambda host: host.kinds("apps/*"), *objects, reads=reads)
         self.assertEqual([each.kind for each in found], [DEPLOYMENT])

@@ -60,7 +60,7 @@ pub mod pilothouse {
         /// reconcile that does so first is ended and not counted, and its key runs again when the kind has
         /// been listed, or ten seconds have not been enough for that. Then the kind is `unavailable` until it
         /// is listed, which wakes the key. When no key's last reconcile has read it for a minute, the host
-        /// lets it go again.
+        /// lets it go again. Kinds that are reconciled by a pattern are asked for by that.
         ///
         /// There is an end to what the host remembers. A plugin whose reads take more than 64 MiB (some
         /// 350,000), and a key with more than 64 selectors that name no label an object must have, is
@@ -184,6 +184,8 @@ pub mod pilothouse {
             pub struct ServedKind {
                 /// In the version that the server prefers.
                 pub kind: Kind,
+                /// All versions in which the server serves it: `v1`, `v1beta1`, …
+                pub versions: _rt::Vec<_rt::String>,
                 /// Its name in paths and in RBAC rules: `deployments`.
                 pub resource: _rt::String,
                 pub namespaced: bool,
@@ -202,6 +204,7 @@ pub mod pilothouse {
                 ) -> ::core::fmt::Result {
                     f.debug_struct("ServedKind")
                         .field("kind", &self.kind)
+                        .field("versions", &self.versions)
                         .field("resource", &self.resource)
                         .field("namespaced", &self.namespaced)
                         .field("verbs", &self.verbs)
@@ -210,13 +213,17 @@ pub mod pilothouse {
                         .finish()
                 }
             }
-            /// What can be confirmed. A query of a pattern cannot.
+            /// What can be confirmed.
             #[derive(Clone, Eq, PartialEq)]
             pub enum Question {
                 /// Is the object as the snapshot shows it: the same uid, and being deleted only if it is so in
                 /// the snapshot; or is there still none?
                 Object(ObjectRef),
-                /// Are these still the objects that match, each as above?
+                /// As `object`, and is all as it was that the plugin sees of it: the fields that the manifest
+                /// names of its kind? For a decision that rests on what another object says.
+                Unchanged(ObjectRef),
+                /// Are these still the objects that match, each as `object`? Of a pattern each of its kinds is
+                /// listed, but for those that are unavailable: best with a namespace.
                 Objects(Query),
             }
             impl ::core::fmt::Debug for Question {
@@ -227,6 +234,9 @@ pub mod pilothouse {
                     match self {
                         Question::Object(e) => {
                             f.debug_tuple("Question::Object").field(e).finish()
+                        }
+                        Question::Unchanged(e) => {
+                            f.debug_tuple("Question::Unchanged").field(e).finish()
                         }
                         Question::Objects(e) => {
                             f.debug_tuple("Question::Objects").field(e).finish()
@@ -833,7 +843,7 @@ pub mod pilothouse {
                     }
                     wit_import2(ptr0.cast_mut(), len0, ptr1);
                     let l3 = i32::from(*ptr1.add(0).cast::<u8>());
-                    let result38 = match l3 {
+                    let result44 = match l3 {
                         0 => {
                             let e = {
                                 let l4 = *ptr1
@@ -842,13 +852,13 @@ pub mod pilothouse {
                                 let l5 = *ptr1
                                     .add(2 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>();
-                                let base29 = l4;
-                                let len29 = l5;
-                                let mut result29 = _rt::Vec::with_capacity(len29);
-                                for i in 0..len29 {
-                                    let base = base29
-                                        .add(i * (12 * ::core::mem::size_of::<*const u8>()));
-                                    let e29 = {
+                                let base35 = l4;
+                                let len35 = l5;
+                                let mut result35 = _rt::Vec::with_capacity(len35);
+                                for i in 0..len35 {
+                                    let base = base35
+                                        .add(i * (14 * ::core::mem::size_of::<*const u8>()));
+                                    let e35 = {
                                         let l6 = *base.add(0).cast::<*mut u8>();
                                         let l7 = *base
                                             .add(::core::mem::size_of::<*const u8>())
@@ -865,48 +875,48 @@ pub mod pilothouse {
                                         let l10 = *base
                                             .add(3 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        let len11 = l10;
-                                        let bytes11 = _rt::Vec::from_raw_parts(
-                                            l9.cast(),
-                                            len11,
-                                            len11,
-                                        );
-                                        let l12 = i32::from(
-                                            *base
-                                                .add(4 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<u8>(),
-                                        );
-                                        let l13 = *base
-                                            .add(5 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l14 = *base
-                                            .add(6 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        let base18 = l13;
-                                        let len18 = l14;
-                                        let mut result18 = _rt::Vec::with_capacity(len18);
-                                        for i in 0..len18 {
-                                            let base = base18
+                                        let base14 = l9;
+                                        let len14 = l10;
+                                        let mut result14 = _rt::Vec::with_capacity(len14);
+                                        for i in 0..len14 {
+                                            let base = base14
                                                 .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                                            let e18 = {
-                                                let l15 = *base.add(0).cast::<*mut u8>();
-                                                let l16 = *base
+                                            let e14 = {
+                                                let l11 = *base.add(0).cast::<*mut u8>();
+                                                let l12 = *base
                                                     .add(::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
-                                                let len17 = l16;
-                                                let bytes17 = _rt::Vec::from_raw_parts(
-                                                    l15.cast(),
-                                                    len17,
-                                                    len17,
+                                                let len13 = l12;
+                                                let bytes13 = _rt::Vec::from_raw_parts(
+                                                    l11.cast(),
+                                                    len13,
+                                                    len13,
                                                 );
-                                                _rt::string_lift(bytes17)
+                                                _rt::string_lift(bytes13)
                                             };
-                                            result18.push(e18);
+                                            result14.push(e14);
                                         }
                                         _rt::cabi_dealloc(
-                                            base18,
-                                            len18 * (2 * ::core::mem::size_of::<*const u8>()),
+                                            base14,
+                                            len14 * (2 * ::core::mem::size_of::<*const u8>()),
                                             ::core::mem::size_of::<*const u8>(),
+                                        );
+                                        let l15 = *base
+                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l16 = *base
+                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let len17 = l16;
+                                        let bytes17 = _rt::Vec::from_raw_parts(
+                                            l15.cast(),
+                                            len17,
+                                            len17,
+                                        );
+                                        let l18 = i32::from(
+                                            *base
+                                                .add(6 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
                                         );
                                         let l19 = *base
                                             .add(7 * ::core::mem::size_of::<*const u8>())
@@ -940,34 +950,67 @@ pub mod pilothouse {
                                             len24 * (2 * ::core::mem::size_of::<*const u8>()),
                                             ::core::mem::size_of::<*const u8>(),
                                         );
-                                        let l25 = i32::from(
+                                        let l25 = *base
+                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l26 = *base
+                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let base30 = l25;
+                                        let len30 = l26;
+                                        let mut result30 = _rt::Vec::with_capacity(len30);
+                                        for i in 0..len30 {
+                                            let base = base30
+                                                .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                            let e30 = {
+                                                let l27 = *base.add(0).cast::<*mut u8>();
+                                                let l28 = *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len29 = l28;
+                                                let bytes29 = _rt::Vec::from_raw_parts(
+                                                    l27.cast(),
+                                                    len29,
+                                                    len29,
+                                                );
+                                                _rt::string_lift(bytes29)
+                                            };
+                                            result30.push(e30);
+                                        }
+                                        _rt::cabi_dealloc(
+                                            base30,
+                                            len30 * (2 * ::core::mem::size_of::<*const u8>()),
+                                            ::core::mem::size_of::<*const u8>(),
+                                        );
+                                        let l31 = i32::from(
                                             *base
-                                                .add(9 * ::core::mem::size_of::<*const u8>())
+                                                .add(11 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<u8>(),
                                         );
                                         ServedKind {
                                             kind: _rt::string_lift(bytes8),
-                                            resource: _rt::string_lift(bytes11),
-                                            namespaced: _rt::bool_lift(l12 as u8),
-                                            verbs: result18,
-                                            subresources: result24,
-                                            unavailable: match l25 {
+                                            versions: result14,
+                                            resource: _rt::string_lift(bytes17),
+                                            namespaced: _rt::bool_lift(l18 as u8),
+                                            verbs: result24,
+                                            subresources: result30,
+                                            unavailable: match l31 {
                                                 0 => None,
                                                 1 => {
                                                     let e = {
-                                                        let l26 = *base
-                                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                                        let l32 = *base
+                                                            .add(12 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>();
-                                                        let l27 = *base
-                                                            .add(11 * ::core::mem::size_of::<*const u8>())
+                                                        let l33 = *base
+                                                            .add(13 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>();
-                                                        let len28 = l27;
-                                                        let bytes28 = _rt::Vec::from_raw_parts(
-                                                            l26.cast(),
-                                                            len28,
-                                                            len28,
+                                                        let len34 = l33;
+                                                        let bytes34 = _rt::Vec::from_raw_parts(
+                                                            l32.cast(),
+                                                            len34,
+                                                            len34,
                                                         );
-                                                        _rt::string_lift(bytes28)
+                                                        _rt::string_lift(bytes34)
                                                     };
                                                     Some(e)
                                                 }
@@ -975,68 +1018,68 @@ pub mod pilothouse {
                                             },
                                         }
                                     };
-                                    result29.push(e29);
+                                    result35.push(e35);
                                 }
                                 _rt::cabi_dealloc(
-                                    base29,
-                                    len29 * (12 * ::core::mem::size_of::<*const u8>()),
+                                    base35,
+                                    len35 * (14 * ::core::mem::size_of::<*const u8>()),
                                     ::core::mem::size_of::<*const u8>(),
                                 );
-                                result29
+                                result35
                             };
                             Ok(e)
                         }
                         1 => {
                             let e = {
-                                let l30 = i32::from(
+                                let l36 = i32::from(
                                     *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
                                 );
-                                let v37 = match l30 {
+                                let v43 = match l36 {
                                     0 => {
-                                        let e37 = {
-                                            let l31 = *ptr1
+                                        let e43 = {
+                                            let l37 = *ptr1
                                                 .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l32 = *ptr1
+                                            let l38 = *ptr1
                                                 .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len33 = l32;
-                                            let bytes33 = _rt::Vec::from_raw_parts(
-                                                l31.cast(),
-                                                len33,
-                                                len33,
+                                            let len39 = l38;
+                                            let bytes39 = _rt::Vec::from_raw_parts(
+                                                l37.cast(),
+                                                len39,
+                                                len39,
                                             );
-                                            _rt::string_lift(bytes33)
+                                            _rt::string_lift(bytes39)
                                         };
-                                        ReadError::Denied(e37)
+                                        ReadError::Denied(e43)
                                     }
                                     n => {
                                         debug_assert_eq!(n, 1, "invalid enum discriminant");
-                                        let e37 = {
-                                            let l34 = *ptr1
+                                        let e43 = {
+                                            let l40 = *ptr1
                                                 .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l35 = *ptr1
+                                            let l41 = *ptr1
                                                 .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len36 = l35;
-                                            let bytes36 = _rt::Vec::from_raw_parts(
-                                                l34.cast(),
-                                                len36,
-                                                len36,
+                                            let len42 = l41;
+                                            let bytes42 = _rt::Vec::from_raw_parts(
+                                                l40.cast(),
+                                                len42,
+                                                len42,
                                             );
-                                            _rt::string_lift(bytes36)
+                                            _rt::string_lift(bytes42)
                                         };
-                                        ReadError::Unavailable(e37)
+                                        ReadError::Unavailable(e43)
                                     }
                                 };
-                                v37
+                                v43
                             };
                             Err(e)
                         }
                         _ => _rt::invalid_enum_discriminant(),
                     };
-                    result38
+                    result44
                 }
             }
         }
@@ -3121,26 +3164,26 @@ pub mod exports {
                                     .add(8 + 1 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>() = len119;
                                 *ptr65.add(8).cast::<*mut u8>() = result119;
-                                let vec133 = confirm66;
-                                let len133 = vec133.len();
-                                let layout133 = _rt::alloc::Layout::from_size_align(
-                                        vec133.len() * (11 * ::core::mem::size_of::<*const u8>()),
+                                let vec137 = confirm66;
+                                let len137 = vec137.len();
+                                let layout137 = _rt::alloc::Layout::from_size_align(
+                                        vec137.len() * (11 * ::core::mem::size_of::<*const u8>()),
                                         ::core::mem::size_of::<*const u8>(),
                                     )
                                     .unwrap();
-                                let (result133, _cleanup133) = wit_bindgen::rt::Cleanup::new(
-                                    layout133,
+                                let (result137, _cleanup137) = wit_bindgen::rt::Cleanup::new(
+                                    layout137,
                                 );
-                                if let Some(cleanup) = _cleanup133 {
+                                if let Some(cleanup) = _cleanup137 {
                                     cleanup.forget();
                                 }
-                                for (i, e) in vec133.into_iter().enumerate() {
-                                    let base = result133
+                                for (i, e) in vec137.into_iter().enumerate() {
+                                    let base = result137
                                         .add(i * (11 * ::core::mem::size_of::<*const u8>()));
                                     {
-                                        use super::super::super::super::pilothouse::controller::snapshot::Question as V132;
+                                        use super::super::super::super::pilothouse::controller::snapshot::Question as V136;
                                         match e {
-                                            V132::Object(e) => {
+                                            V136::Object(e) => {
                                                 *base.add(0).cast::<u8>() = (0i32) as u8;
                                                 let super::super::super::super::pilothouse::controller::types::ObjectRef {
                                                     kind: kind120,
@@ -3178,12 +3221,12 @@ pub mod exports {
                                                     .add(5 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>() = ptr123.cast_mut();
                                             }
-                                            V132::Objects(e) => {
+                                            V136::Unchanged(e) => {
                                                 *base.add(0).cast::<u8>() = (1i32) as u8;
-                                                let super::super::super::super::pilothouse::controller::snapshot::Query {
+                                                let super::super::super::super::pilothouse::controller::types::ObjectRef {
                                                     kind: kind124,
                                                     namespace: namespace124,
-                                                    filter: filter124,
+                                                    name: name124,
                                                 } = e;
                                                 let vec125 = (kind124.into_bytes()).into_boxed_slice();
                                                 let ptr125 = vec125.as_ptr().cast::<u8>();
@@ -3195,21 +3238,59 @@ pub mod exports {
                                                 *base
                                                     .add(::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>() = ptr125.cast_mut();
-                                                match namespace124 {
+                                                let vec126 = (namespace124.into_bytes()).into_boxed_slice();
+                                                let ptr126 = vec126.as_ptr().cast::<u8>();
+                                                let len126 = vec126.len();
+                                                ::core::mem::forget(vec126);
+                                                *base
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len126;
+                                                *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr126.cast_mut();
+                                                let vec127 = (name124.into_bytes()).into_boxed_slice();
+                                                let ptr127 = vec127.as_ptr().cast::<u8>();
+                                                let len127 = vec127.len();
+                                                ::core::mem::forget(vec127);
+                                                *base
+                                                    .add(6 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len127;
+                                                *base
+                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr127.cast_mut();
+                                            }
+                                            V136::Objects(e) => {
+                                                *base.add(0).cast::<u8>() = (2i32) as u8;
+                                                let super::super::super::super::pilothouse::controller::snapshot::Query {
+                                                    kind: kind128,
+                                                    namespace: namespace128,
+                                                    filter: filter128,
+                                                } = e;
+                                                let vec129 = (kind128.into_bytes()).into_boxed_slice();
+                                                let ptr129 = vec129.as_ptr().cast::<u8>();
+                                                let len129 = vec129.len();
+                                                ::core::mem::forget(vec129);
+                                                *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len129;
+                                                *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr129.cast_mut();
+                                                match namespace128 {
                                                     Some(e) => {
                                                         *base
                                                             .add(3 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<u8>() = (1i32) as u8;
-                                                        let vec126 = (e.into_bytes()).into_boxed_slice();
-                                                        let ptr126 = vec126.as_ptr().cast::<u8>();
-                                                        let len126 = vec126.len();
-                                                        ::core::mem::forget(vec126);
+                                                        let vec130 = (e.into_bytes()).into_boxed_slice();
+                                                        let ptr130 = vec130.as_ptr().cast::<u8>();
+                                                        let len130 = vec130.len();
+                                                        ::core::mem::forget(vec130);
                                                         *base
                                                             .add(5 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len126;
+                                                            .cast::<usize>() = len130;
                                                         *base
                                                             .add(4 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr126.cast_mut();
+                                                            .cast::<*mut u8>() = ptr130.cast_mut();
                                                     }
                                                     None => {
                                                         *base
@@ -3217,56 +3298,56 @@ pub mod exports {
                                                             .cast::<u8>() = (0i32) as u8;
                                                     }
                                                 };
-                                                use super::super::super::super::pilothouse::controller::snapshot::Filter as V131;
-                                                match filter124 {
-                                                    V131::Everything => {
+                                                use super::super::super::super::pilothouse::controller::snapshot::Filter as V135;
+                                                match filter128 {
+                                                    V135::Everything => {
                                                         *base
                                                             .add(6 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<u8>() = (0i32) as u8;
                                                     }
-                                                    V131::Labels(e) => {
+                                                    V135::Labels(e) => {
                                                         *base
                                                             .add(6 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<u8>() = (1i32) as u8;
-                                                        let vec127 = (e.into_bytes()).into_boxed_slice();
-                                                        let ptr127 = vec127.as_ptr().cast::<u8>();
-                                                        let len127 = vec127.len();
-                                                        ::core::mem::forget(vec127);
+                                                        let vec131 = (e.into_bytes()).into_boxed_slice();
+                                                        let ptr131 = vec131.as_ptr().cast::<u8>();
+                                                        let len131 = vec131.len();
+                                                        ::core::mem::forget(vec131);
                                                         *base
                                                             .add(8 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len127;
+                                                            .cast::<usize>() = len131;
                                                         *base
                                                             .add(7 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr127.cast_mut();
+                                                            .cast::<*mut u8>() = ptr131.cast_mut();
                                                     }
-                                                    V131::Index(e) => {
+                                                    V135::Index(e) => {
                                                         *base
                                                             .add(6 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<u8>() = (2i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::snapshot::IndexValue {
-                                                            name: name128,
-                                                            value: value128,
+                                                            name: name132,
+                                                            value: value132,
                                                         } = e;
-                                                        let vec129 = (name128.into_bytes()).into_boxed_slice();
-                                                        let ptr129 = vec129.as_ptr().cast::<u8>();
-                                                        let len129 = vec129.len();
-                                                        ::core::mem::forget(vec129);
+                                                        let vec133 = (name132.into_bytes()).into_boxed_slice();
+                                                        let ptr133 = vec133.as_ptr().cast::<u8>();
+                                                        let len133 = vec133.len();
+                                                        ::core::mem::forget(vec133);
                                                         *base
                                                             .add(8 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len129;
+                                                            .cast::<usize>() = len133;
                                                         *base
                                                             .add(7 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr129.cast_mut();
-                                                        let vec130 = (value128.into_bytes()).into_boxed_slice();
-                                                        let ptr130 = vec130.as_ptr().cast::<u8>();
-                                                        let len130 = vec130.len();
-                                                        ::core::mem::forget(vec130);
+                                                            .cast::<*mut u8>() = ptr133.cast_mut();
+                                                        let vec134 = (value132.into_bytes()).into_boxed_slice();
+                                                        let ptr134 = vec134.as_ptr().cast::<u8>();
+                                                        let len134 = vec134.len();
+                                                        ::core::mem::forget(vec134);
                                                         *base
                                                             .add(10 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len130;
+                                                            .cast::<usize>() = len134;
                                                         *base
                                                             .add(9 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr130.cast_mut();
+                                                            .cast::<*mut u8>() = ptr134.cast_mut();
                                                     }
                                                 }
                                             }
@@ -3275,10 +3356,10 @@ pub mod exports {
                                 }
                                 *ptr65
                                     .add(8 + 3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len133;
+                                    .cast::<usize>() = len137;
                                 *ptr65
                                     .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = result133;
+                                    .cast::<*mut u8>() = result137;
                                 match next66 {
                                     Next::OnChange => {
                                         *ptr65
@@ -3297,16 +3378,16 @@ pub mod exports {
                                         *ptr65
                                             .add(8 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (2i32) as u8;
-                                        let vec134 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr134 = vec134.as_ptr().cast::<u8>();
-                                        let len134 = vec134.len();
-                                        ::core::mem::forget(vec134);
+                                        let vec138 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr138 = vec138.as_ptr().cast::<u8>();
+                                        let len138 = vec138.len();
+                                        ::core::mem::forget(vec138);
                                         *ptr65
                                             .add(16 + 5 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len134;
+                                            .cast::<usize>() = len138;
                                         *ptr65
                                             .add(16 + 4 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr134.cast_mut();
+                                            .cast::<*mut u8>() = ptr138.cast_mut();
                                     }
                                 }
                                 *ptr65
@@ -3317,16 +3398,16 @@ pub mod exports {
                                         *ptr65
                                             .add(24 + 6 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (1i32) as u8;
-                                        let vec135 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr135 = vec135.as_ptr().cast::<u8>();
-                                        let len135 = vec135.len();
-                                        ::core::mem::forget(vec135);
+                                        let vec139 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr139 = vec139.as_ptr().cast::<u8>();
+                                        let len139 = vec139.len();
+                                        ::core::mem::forget(vec139);
                                         *ptr65
                                             .add(24 + 8 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len135;
+                                            .cast::<usize>() = len139;
                                         *ptr65
                                             .add(24 + 7 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr135.cast_mut();
+                                            .cast::<*mut u8>() = ptr139.cast_mut();
                                     }
                                     None => {
                                         *ptr65
@@ -3340,29 +3421,29 @@ pub mod exports {
                                 match e {
                                     Failure::Retry(e) => {
                                         *ptr65.add(8).cast::<u8>() = (0i32) as u8;
-                                        let vec136 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr136 = vec136.as_ptr().cast::<u8>();
-                                        let len136 = vec136.len();
-                                        ::core::mem::forget(vec136);
+                                        let vec140 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr140 = vec140.as_ptr().cast::<u8>();
+                                        let len140 = vec140.len();
+                                        ::core::mem::forget(vec140);
                                         *ptr65
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len136;
+                                            .cast::<usize>() = len140;
                                         *ptr65
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr136.cast_mut();
+                                            .cast::<*mut u8>() = ptr140.cast_mut();
                                     }
                                     Failure::Terminal(e) => {
                                         *ptr65.add(8).cast::<u8>() = (1i32) as u8;
-                                        let vec137 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr137 = vec137.as_ptr().cast::<u8>();
-                                        let len137 = vec137.len();
-                                        ::core::mem::forget(vec137);
+                                        let vec141 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr141 = vec141.as_ptr().cast::<u8>();
+                                        let len141 = vec141.len();
+                                        ::core::mem::forget(vec141);
                                         *ptr65
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len137;
+                                            .cast::<usize>() = len141;
                                         *ptr65
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr137.cast_mut();
+                                            .cast::<*mut u8>() = ptr141.cast_mut();
                                     }
                                 }
                             }
@@ -3775,10 +3856,10 @@ pub mod exports {
                                 let l88 = *arg0
                                     .add(8 + 3 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>();
-                                let base108 = l87;
-                                let len108 = l88;
-                                for i in 0..len108 {
-                                    let base = base108
+                                let base114 = l87;
+                                let len114 = l88;
+                                for i in 0..len114 {
+                                    let base = base114
                                         .add(i * (11 * ::core::mem::size_of::<*const u8>()));
                                     {
                                         let l89 = i32::from(*base.add(0).cast::<u8>());
@@ -3806,7 +3887,7 @@ pub mod exports {
                                                     .cast::<usize>();
                                                 _rt::cabi_dealloc(l94, l95, 1);
                                             }
-                                            _ => {
+                                            1 => {
                                                 let l96 = *base
                                                     .add(::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
@@ -3814,54 +3895,77 @@ pub mod exports {
                                                     .add(2 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
                                                 _rt::cabi_dealloc(l96, l97, 1);
-                                                let l98 = i32::from(
+                                                let l98 = *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l99 = *base
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l98, l99, 1);
+                                                let l100 = *base
+                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l101 = *base
+                                                    .add(6 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l100, l101, 1);
+                                            }
+                                            _ => {
+                                                let l102 = *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l103 = *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l102, l103, 1);
+                                                let l104 = i32::from(
                                                     *base
                                                         .add(3 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<u8>(),
                                                 );
-                                                match l98 {
+                                                match l104 {
                                                     0 => {}
                                                     _ => {
-                                                        let l99 = *base
+                                                        let l105 = *base
                                                             .add(4 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>();
-                                                        let l100 = *base
+                                                        let l106 = *base
                                                             .add(5 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>();
-                                                        _rt::cabi_dealloc(l99, l100, 1);
+                                                        _rt::cabi_dealloc(l105, l106, 1);
                                                     }
                                                 }
-                                                let l101 = i32::from(
+                                                let l107 = i32::from(
                                                     *base
                                                         .add(6 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<u8>(),
                                                 );
-                                                match l101 {
+                                                match l107 {
                                                     0 => {}
                                                     1 => {
-                                                        let l102 = *base
+                                                        let l108 = *base
                                                             .add(7 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>();
-                                                        let l103 = *base
+                                                        let l109 = *base
                                                             .add(8 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>();
-                                                        _rt::cabi_dealloc(l102, l103, 1);
+                                                        _rt::cabi_dealloc(l108, l109, 1);
                                                     }
                                                     _ => {
-                                                        let l104 = *base
+                                                        let l110 = *base
                                                             .add(7 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>();
-                                                        let l105 = *base
+                                                        let l111 = *base
                                                             .add(8 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>();
-                                                        _rt::cabi_dealloc(l104, l105, 1);
-                                                        let l106 = *base
+                                                        _rt::cabi_dealloc(l110, l111, 1);
+                                                        let l112 = *base
                                                             .add(9 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>();
-                                                        let l107 = *base
+                                                        let l113 = *base
                                                             .add(10 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>();
-                                                        _rt::cabi_dealloc(l106, l107, 1);
+                                                        _rt::cabi_dealloc(l112, l113, 1);
                                                     }
                                                 }
                                             }
@@ -3869,66 +3973,66 @@ pub mod exports {
                                     }
                                 }
                                 _rt::cabi_dealloc(
-                                    base108,
-                                    len108 * (11 * ::core::mem::size_of::<*const u8>()),
+                                    base114,
+                                    len114 * (11 * ::core::mem::size_of::<*const u8>()),
                                     ::core::mem::size_of::<*const u8>(),
                                 );
-                                let l109 = i32::from(
+                                let l115 = i32::from(
                                     *arg0
                                         .add(8 + 4 * ::core::mem::size_of::<*const u8>())
                                         .cast::<u8>(),
                                 );
-                                match l109 {
+                                match l115 {
                                     0 => {}
                                     1 => {}
                                     _ => {
-                                        let l110 = *arg0
+                                        let l116 = *arg0
                                             .add(16 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
-                                        let l111 = *arg0
+                                        let l117 = *arg0
                                             .add(16 + 5 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l110, l111, 1);
+                                        _rt::cabi_dealloc(l116, l117, 1);
                                     }
                                 }
-                                let l112 = i32::from(
+                                let l118 = i32::from(
                                     *arg0
                                         .add(24 + 6 * ::core::mem::size_of::<*const u8>())
                                         .cast::<u8>(),
                                 );
-                                match l112 {
+                                match l118 {
                                     0 => {}
                                     _ => {
-                                        let l113 = *arg0
+                                        let l119 = *arg0
                                             .add(24 + 7 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
-                                        let l114 = *arg0
+                                        let l120 = *arg0
                                             .add(24 + 8 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l113, l114, 1);
+                                        _rt::cabi_dealloc(l119, l120, 1);
                                     }
                                 }
                             }
                             _ => {
-                                let l115 = i32::from(*arg0.add(8).cast::<u8>());
-                                match l115 {
+                                let l121 = i32::from(*arg0.add(8).cast::<u8>());
+                                match l121 {
                                     0 => {
-                                        let l116 = *arg0
+                                        let l122 = *arg0
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
-                                        let l117 = *arg0
+                                        let l123 = *arg0
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l116, l117, 1);
+                                        _rt::cabi_dealloc(l122, l123, 1);
                                     }
                                     _ => {
-                                        let l118 = *arg0
+                                        let l124 = *arg0
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
-                                        let l119 = *arg0
+                                        let l125 = *arg0
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l118, l119, 1);
+                                        _rt::cabi_dealloc(l124, l125, 1);
                                     }
                                 }
                             }
@@ -4068,6 +4172,15 @@ mod _rt {
             self as i32
         }
     }
+    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
+        if size == 0 {
+            return;
+        }
+        unsafe {
+            let layout = alloc::Layout::from_size_align_unchecked(size, align);
+            alloc::dealloc(ptr, layout);
+        }
+    }
     pub unsafe fn bool_lift(val: u8) -> bool {
         if cfg!(debug_assertions) {
             match val {
@@ -4077,15 +4190,6 @@ mod _rt {
             }
         } else {
             val != 0
-        }
-    }
-    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
-        if size == 0 {
-            return;
-        }
-        unsafe {
-            let layout = alloc::Layout::from_size_align_unchecked(size, align);
-            alloc::dealloc(ptr, layout);
         }
     }
     pub use alloc_crate::alloc;
@@ -4149,9 +4253,9 @@ macro_rules! __export_controller_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:pilothouse:controller@0.2.0:controller:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2716] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2739] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x9b\x14\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xb2\x14\x01A\x02\x01\
 A\x13\x01B\x08\x01s\x04\0\x04kind\x03\0\0\x01r\x03\x04kind\x01\x09namespaces\x04\
 names\x04\0\x0aobject-ref\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\x01w\x04\0\x0cm\
 illiseconds\x03\0\x06\x03\0!pilothouse:controller/types@0.2.0\x05\0\x02\x03\0\0\x04\
@@ -4161,59 +4265,60 @@ kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\"\x02\x03\x02\x01\x01\x0
 \x04\0\x0aread-error\x03\0\x06\x01r\x02\x04names\x05values\x04\0\x0bindex-value\x03\
 \0\x08\x01q\x03\x0aeverything\0\0\x06labels\x01s\0\x05index\x01\x09\0\x04\0\x06f\
 ilter\x03\0\x0a\x01ks\x01r\x03\x04kind\x01\x09namespace\x0c\x06filter\x0b\x04\0\x05\
-query\x03\0\x0d\x01ps\x01r\x06\x04kind\x01\x08resources\x0anamespaced\x7f\x05ver\
-bs\x0f\x0csubresources\x0f\x0bunavailable\x0c\x04\0\x0bserved-kind\x03\0\x10\x01\
-q\x02\x06object\x01\x03\0\x07objects\x01\x0e\0\x04\0\x08question\x03\0\x12\x01k\x05\
-\x01j\x01\x14\x01\x07\x01@\x01\x06object\x03\0\x15\x04\0\x03get\x01\x16\x01j\x01\
-\x05\x01\x07\x01@\x01\x05query\x0e\0\x17\x04\0\x04list\x01\x18\x01k\x03\x01@\x03\
-\x05query\x0e\x05after\x19\x05limity\0\x17\x04\0\x09list-page\x01\x1a\x01p\x11\x01\
-j\x01\x1b\x01\x07\x01@\x01\x07pattern\x01\0\x1c\x04\0\x05kinds\x01\x1d\x03\0$pil\
-othouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\x02\
-\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\0\0\x01\x04\0\x03now\x01\x02\
-\x03\0!pilothouse:controller/clock@0.2.0\x05\x06\x01B\x06\x01m\x04\x05debug\x04i\
-nfo\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01@\x03\x05leve\
-l\x01\x07messages\x06fields\x03\x01\0\x04\0\x03log\x01\x04\x03\0\x1fpilothouse:c\
-ontroller/log@0.2.0\x05\x07\x01B4\x02\x03\x02\x01\x01\x04\0\x04kind\x03\0\0\x02\x03\
-\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x04json\x03\
-\0\x04\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\x06\x01ks\x01r\x03\x06obj\
-ect\x05\x0bsubresource\x08\x05force\x7f\x04\0\x05apply\x03\0\x09\x01r\x02\x06obj\
-ect\x05\x0bsubresource\x08\x04\0\x06create\x03\0\x0b\x01r\x02\x06object\x05\x0bs\
-ubresource\x08\x04\0\x06update\x03\0\x0d\x01m\x03\x0ajson-patch\x0bmerge-patch\x15\
-strategic-merge-patch\x04\0\x0apatch-type\x03\0\x0f\x01r\x04\x06object\x03\x0bsu\
-bresource\x08\x0apatch-type\x10\x04body\x05\x04\0\x05patch\x03\0\x11\x01m\x03\x0a\
-background\x0aforeground\x06orphan\x04\0\x0bpropagation\x03\0\x13\x01k\x14\x01ky\
-\x01r\x05\x06object\x03\x03uid\x08\x10resource-version\x08\x0bpropagation\x15\x14\
-grace-period-seconds\x16\x04\0\x06delete\x03\0\x17\x01r\x04\x04kind\x01\x09names\
-paces\x06labels\x08\x0bpropagation\x15\x04\0\x0adelete-all\x03\0\x19\x01m\x02\x06\
-normal\x07warning\x04\0\x0aevent-type\x03\0\x1b\x01r\x05\x06object\x03\x0aevent-\
-type\x1c\x06reasons\x06actions\x04notes\x04\0\x05event\x03\0\x1d\x01r\x03\x06obj\
-ect\x03\x04names\x07present\x7f\x04\0\x09finalizer\x03\0\x1f\x01p\x05\x01r\x01\x07\
-objects!\x04\0\x08children\x03\0\"\x01k\x05\x01r\x04\x06sources\x06methods\x04pa\
-ths\x04body$\x04\0\x04call\x03\0%\x01q\x0a\x05apply\x01\x0a\0\x06create\x01\x0c\0\
-\x06update\x01\x0e\0\x05patch\x01\x12\0\x06delete\x01\x18\0\x0adelete-all\x01\x1a\
-\0\x05event\x01\x1e\0\x09finalizer\x01\x20\0\x08children\x01#\0\x04call\x01&\0\x04\
-\0\x06action\x03\0'\x01p(\x01r\x02\x07actions)\x06always\x7f\x04\0\x05stage\x03\0\
-*\x01r\x03\x06status{\x04bodys\x02at\x07\x04\0\x06answer\x03\0,\x01m\x09\x05appl\
-y\x06create\x06update\x05patch\x06delete\x0adelete-all\x05event\x09finalizer\x04\
-call\x04\0\x04verb\x03\0.\x01q\x0a\x04done\x01\x08\0\x09unchanged\0\0\x07skipped\
-\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-found\x01s\0\x09forbidde\
-n\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x08answered\x01-\0\x04\0\x0daction-r\
-esult\x03\00\x01r\x03\x06object\x03\x04verb/\x07outcome1\x04\0\x06effect\x03\02\x03\
-\0#pilothouse:controller/changes@0.2.0\x05\x08\x02\x03\0\x04\x05stage\x02\x03\0\x04\
-\x06effect\x02\x03\0\x01\x08question\x01B\x1f\x02\x03\x02\x01\x02\x04\0\x0aobjec\
-t-ref\x03\0\0\x02\x03\x02\x01\x03\x04\0\x04json\x03\0\x02\x02\x03\x02\x01\x05\x04\
-\0\x0cmilliseconds\x03\0\x04\x02\x03\x02\x01\x09\x04\0\x05stage\x03\0\x06\x02\x03\
-\x02\x01\x0a\x04\0\x06effect\x03\0\x08\x02\x03\x02\x01\x0b\x04\0\x08question\x03\
-\0\x0a\x01k\x01\x01k\x03\x01p\x09\x01ks\x01r\x06\x03key\x0c\x06object\x0d\x07att\
-empty\x08previous\x0e\x04memo\x0f\x06config\x03\x04\0\x07request\x03\0\x10\x01q\x03\
-\x09on-change\0\0\x05after\x01\x05\0\x05retry\x01s\0\x04\0\x04next\x03\0\x12\x01\
-p\x07\x01p\x0b\x01r\x05\x06stages\x14\x07confirm\x15\x04next\x13\x0anot-before\x05\
-\x04memo\x0f\x04\0\x07outcome\x03\0\x16\x01q\x02\x05retry\x01s\0\x08terminal\x01\
-s\0\x04\0\x07failure\x03\0\x18\x01@\0\0\x03\x04\0\x08describe\x01\x1a\x01j\x01\x17\
-\x01\x19\x01@\x01\x07request\x11\0\x1b\x04\0\x09reconcile\x01\x1c\x04\0\"pilotho\
-use:controller/plugin@0.2.0\x05\x0c\x04\0&pilothouse:controller/controller@0.2.0\
-\x04\0\x0b\x10\x01\0\x0acontroller\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\
-\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+query\x03\0\x0d\x01ps\x01r\x07\x04kind\x01\x08versions\x0f\x08resources\x0anames\
+paced\x7f\x05verbs\x0f\x0csubresources\x0f\x0bunavailable\x0c\x04\0\x0bserved-ki\
+nd\x03\0\x10\x01q\x03\x06object\x01\x03\0\x09unchanged\x01\x03\0\x07objects\x01\x0e\
+\0\x04\0\x08question\x03\0\x12\x01k\x05\x01j\x01\x14\x01\x07\x01@\x01\x06object\x03\
+\0\x15\x04\0\x03get\x01\x16\x01j\x01\x05\x01\x07\x01@\x01\x05query\x0e\0\x17\x04\
+\0\x04list\x01\x18\x01k\x03\x01@\x03\x05query\x0e\x05after\x19\x05limity\0\x17\x04\
+\0\x09list-page\x01\x1a\x01p\x11\x01j\x01\x1b\x01\x07\x01@\x01\x07pattern\x01\0\x1c\
+\x04\0\x05kinds\x01\x1d\x03\0$pilothouse:controller/snapshot@0.2.0\x05\x04\x02\x03\
+\0\0\x0cmilliseconds\x01B\x04\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01\
+@\0\0\x01\x04\0\x03now\x01\x02\x03\0!pilothouse:controller/clock@0.2.0\x05\x06\x01\
+B\x06\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02\
+ss\x01p\x02\x01@\x03\x05level\x01\x07messages\x06fields\x03\x01\0\x04\0\x03log\x01\
+\x04\x03\0\x1fpilothouse:controller/log@0.2.0\x05\x07\x01B4\x02\x03\x02\x01\x01\x04\
+\0\x04kind\x03\0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\
+\x01\x03\x04\0\x04json\x03\0\x04\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\
+\x06\x01ks\x01r\x03\x06object\x05\x0bsubresource\x08\x05force\x7f\x04\0\x05apply\
+\x03\0\x09\x01r\x02\x06object\x05\x0bsubresource\x08\x04\0\x06create\x03\0\x0b\x01\
+r\x02\x06object\x05\x0bsubresource\x08\x04\0\x06update\x03\0\x0d\x01m\x03\x0ajso\
+n-patch\x0bmerge-patch\x15strategic-merge-patch\x04\0\x0apatch-type\x03\0\x0f\x01\
+r\x04\x06object\x03\x0bsubresource\x08\x0apatch-type\x10\x04body\x05\x04\0\x05pa\
+tch\x03\0\x11\x01m\x03\x0abackground\x0aforeground\x06orphan\x04\0\x0bpropagatio\
+n\x03\0\x13\x01k\x14\x01ky\x01r\x05\x06object\x03\x03uid\x08\x10resource-version\
+\x08\x0bpropagation\x15\x14grace-period-seconds\x16\x04\0\x06delete\x03\0\x17\x01\
+r\x04\x04kind\x01\x09namespaces\x06labels\x08\x0bpropagation\x15\x04\0\x0adelete\
+-all\x03\0\x19\x01m\x02\x06normal\x07warning\x04\0\x0aevent-type\x03\0\x1b\x01r\x05\
+\x06object\x03\x0aevent-type\x1c\x06reasons\x06actions\x04notes\x04\0\x05event\x03\
+\0\x1d\x01r\x03\x06object\x03\x04names\x07present\x7f\x04\0\x09finalizer\x03\0\x1f\
+\x01p\x05\x01r\x01\x07objects!\x04\0\x08children\x03\0\"\x01k\x05\x01r\x04\x06so\
+urces\x06methods\x04paths\x04body$\x04\0\x04call\x03\0%\x01q\x0a\x05apply\x01\x0a\
+\0\x06create\x01\x0c\0\x06update\x01\x0e\0\x05patch\x01\x12\0\x06delete\x01\x18\0\
+\x0adelete-all\x01\x1a\0\x05event\x01\x1e\0\x09finalizer\x01\x20\0\x08children\x01\
+#\0\x04call\x01&\0\x04\0\x06action\x03\0'\x01p(\x01r\x02\x07actions)\x06always\x7f\
+\x04\0\x05stage\x03\0*\x01r\x03\x06status{\x04bodys\x02at\x07\x04\0\x06answer\x03\
+\0,\x01m\x09\x05apply\x06create\x06update\x05patch\x06delete\x0adelete-all\x05ev\
+ent\x09finalizer\x04call\x04\0\x04verb\x03\0.\x01q\x0a\x04done\x01\x08\0\x09unch\
+anged\0\0\x07skipped\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-foun\
+d\x01s\0\x09forbidden\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x08answered\x01-\
+\0\x04\0\x0daction-result\x03\00\x01r\x03\x06object\x03\x04verb/\x07outcome1\x04\
+\0\x06effect\x03\02\x03\0#pilothouse:controller/changes@0.2.0\x05\x08\x02\x03\0\x04\
+\x05stage\x02\x03\0\x04\x06effect\x02\x03\0\x01\x08question\x01B\x1f\x02\x03\x02\
+\x01\x02\x04\0\x0aobject-ref\x03\0\0\x02\x03\x02\x01\x03\x04\0\x04json\x03\0\x02\
+\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\x04\x02\x03\x02\x01\x09\x04\0\x05\
+stage\x03\0\x06\x02\x03\x02\x01\x0a\x04\0\x06effect\x03\0\x08\x02\x03\x02\x01\x0b\
+\x04\0\x08question\x03\0\x0a\x01k\x01\x01k\x03\x01p\x09\x01ks\x01r\x06\x03key\x0c\
+\x06object\x0d\x07attempty\x08previous\x0e\x04memo\x0f\x06config\x03\x04\0\x07re\
+quest\x03\0\x10\x01q\x03\x09on-change\0\0\x05after\x01\x05\0\x05retry\x01s\0\x04\
+\0\x04next\x03\0\x12\x01p\x07\x01p\x0b\x01r\x05\x06stages\x14\x07confirm\x15\x04\
+next\x13\x0anot-before\x05\x04memo\x0f\x04\0\x07outcome\x03\0\x16\x01q\x02\x05re\
+try\x01s\0\x08terminal\x01s\0\x04\0\x07failure\x03\0\x18\x01@\0\0\x03\x04\0\x08d\
+escribe\x01\x1a\x01j\x01\x17\x01\x19\x01@\x01\x07request\x11\0\x1b\x04\0\x09reco\
+ncile\x01\x1c\x04\0\"pilothouse:controller/plugin@0.2.0\x05\x0c\x04\0&pilothouse\
+:controller/controller@0.2.0\x04\0\x0b\x10\x01\0\x0acontroller\x03\0\0\0G\x09pro\
+ducers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x06\
+0.60.0";
         };
     };
 }
@@ -4226,8 +4331,8 @@ pub use __export_controller_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2324] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xf3\x10\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2347] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x8a\x11\x01A\x02\x01\
 A\x0e\x01B\x08\x01s\x04\0\x04kind\x03\0\0\x01r\x03\x04kind\x01\x09namespaces\x04\
 names\x04\0\x0aobject-ref\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\x01w\x04\0\x0cm\
 illiseconds\x03\0\x06\x03\0!pilothouse:controller/types@0.2.0\x05\0\x02\x03\0\0\x04\
@@ -4237,48 +4342,48 @@ kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\"\x02\x03\x02\x01\x01\x0
 \x04\0\x0aread-error\x03\0\x06\x01r\x02\x04names\x05values\x04\0\x0bindex-value\x03\
 \0\x08\x01q\x03\x0aeverything\0\0\x06labels\x01s\0\x05index\x01\x09\0\x04\0\x06f\
 ilter\x03\0\x0a\x01ks\x01r\x03\x04kind\x01\x09namespace\x0c\x06filter\x0b\x04\0\x05\
-query\x03\0\x0d\x01ps\x01r\x06\x04kind\x01\x08resources\x0anamespaced\x7f\x05ver\
-bs\x0f\x0csubresources\x0f\x0bunavailable\x0c\x04\0\x0bserved-kind\x03\0\x10\x01\
-q\x02\x06object\x01\x03\0\x07objects\x01\x0e\0\x04\0\x08question\x03\0\x12\x01k\x05\
-\x01j\x01\x14\x01\x07\x01@\x01\x06object\x03\0\x15\x04\0\x03get\x01\x16\x01j\x01\
-\x05\x01\x07\x01@\x01\x05query\x0e\0\x17\x04\0\x04list\x01\x18\x01k\x03\x01@\x03\
-\x05query\x0e\x05after\x19\x05limity\0\x17\x04\0\x09list-page\x01\x1a\x01p\x11\x01\
-j\x01\x1b\x01\x07\x01@\x01\x07pattern\x01\0\x1c\x04\0\x05kinds\x01\x1d\x03\0$pil\
-othouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\x02\
-\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\0\0\x01\x04\0\x03now\x01\x02\
-\x03\0!pilothouse:controller/clock@0.2.0\x05\x06\x01B\x06\x01m\x04\x05debug\x04i\
-nfo\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01@\x03\x05leve\
-l\x01\x07messages\x06fields\x03\x01\0\x04\0\x03log\x01\x04\x03\0\x1fpilothouse:c\
-ontroller/log@0.2.0\x05\x07\x01B4\x02\x03\x02\x01\x01\x04\0\x04kind\x03\0\0\x02\x03\
-\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x04json\x03\
-\0\x04\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\x06\x01ks\x01r\x03\x06obj\
-ect\x05\x0bsubresource\x08\x05force\x7f\x04\0\x05apply\x03\0\x09\x01r\x02\x06obj\
-ect\x05\x0bsubresource\x08\x04\0\x06create\x03\0\x0b\x01r\x02\x06object\x05\x0bs\
-ubresource\x08\x04\0\x06update\x03\0\x0d\x01m\x03\x0ajson-patch\x0bmerge-patch\x15\
-strategic-merge-patch\x04\0\x0apatch-type\x03\0\x0f\x01r\x04\x06object\x03\x0bsu\
-bresource\x08\x0apatch-type\x10\x04body\x05\x04\0\x05patch\x03\0\x11\x01m\x03\x0a\
-background\x0aforeground\x06orphan\x04\0\x0bpropagation\x03\0\x13\x01k\x14\x01ky\
-\x01r\x05\x06object\x03\x03uid\x08\x10resource-version\x08\x0bpropagation\x15\x14\
-grace-period-seconds\x16\x04\0\x06delete\x03\0\x17\x01r\x04\x04kind\x01\x09names\
-paces\x06labels\x08\x0bpropagation\x15\x04\0\x0adelete-all\x03\0\x19\x01m\x02\x06\
-normal\x07warning\x04\0\x0aevent-type\x03\0\x1b\x01r\x05\x06object\x03\x0aevent-\
-type\x1c\x06reasons\x06actions\x04notes\x04\0\x05event\x03\0\x1d\x01r\x03\x06obj\
-ect\x03\x04names\x07present\x7f\x04\0\x09finalizer\x03\0\x1f\x01p\x05\x01r\x01\x07\
-objects!\x04\0\x08children\x03\0\"\x01k\x05\x01r\x04\x06sources\x06methods\x04pa\
-ths\x04body$\x04\0\x04call\x03\0%\x01q\x0a\x05apply\x01\x0a\0\x06create\x01\x0c\0\
-\x06update\x01\x0e\0\x05patch\x01\x12\0\x06delete\x01\x18\0\x0adelete-all\x01\x1a\
-\0\x05event\x01\x1e\0\x09finalizer\x01\x20\0\x08children\x01#\0\x04call\x01&\0\x04\
-\0\x06action\x03\0'\x01p(\x01r\x02\x07actions)\x06always\x7f\x04\0\x05stage\x03\0\
-*\x01r\x03\x06status{\x04bodys\x02at\x07\x04\0\x06answer\x03\0,\x01m\x09\x05appl\
-y\x06create\x06update\x05patch\x06delete\x0adelete-all\x05event\x09finalizer\x04\
-call\x04\0\x04verb\x03\0.\x01q\x0a\x04done\x01\x08\0\x09unchanged\0\0\x07skipped\
-\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-found\x01s\0\x09forbidde\
-n\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x08answered\x01-\0\x04\0\x0daction-r\
-esult\x03\00\x01r\x03\x06object\x03\x04verb/\x07outcome1\x04\0\x06effect\x03\02\x03\
-\0#pilothouse:controller/changes@0.2.0\x05\x08\x04\0Fpilothouse:controller/contr\
-oller-with-all-of-its-exports-removed@0.2.0\x04\0\x0b0\x01\0*controller-with-all\
--of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-c\
-omponent\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+query\x03\0\x0d\x01ps\x01r\x07\x04kind\x01\x08versions\x0f\x08resources\x0anames\
+paced\x7f\x05verbs\x0f\x0csubresources\x0f\x0bunavailable\x0c\x04\0\x0bserved-ki\
+nd\x03\0\x10\x01q\x03\x06object\x01\x03\0\x09unchanged\x01\x03\0\x07objects\x01\x0e\
+\0\x04\0\x08question\x03\0\x12\x01k\x05\x01j\x01\x14\x01\x07\x01@\x01\x06object\x03\
+\0\x15\x04\0\x03get\x01\x16\x01j\x01\x05\x01\x07\x01@\x01\x05query\x0e\0\x17\x04\
+\0\x04list\x01\x18\x01k\x03\x01@\x03\x05query\x0e\x05after\x19\x05limity\0\x17\x04\
+\0\x09list-page\x01\x1a\x01p\x11\x01j\x01\x1b\x01\x07\x01@\x01\x07pattern\x01\0\x1c\
+\x04\0\x05kinds\x01\x1d\x03\0$pilothouse:controller/snapshot@0.2.0\x05\x04\x02\x03\
+\0\0\x0cmilliseconds\x01B\x04\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01\
+@\0\0\x01\x04\0\x03now\x01\x02\x03\0!pilothouse:controller/clock@0.2.0\x05\x06\x01\
+B\x06\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02\
+ss\x01p\x02\x01@\x03\x05level\x01\x07messages\x06fields\x03\x01\0\x04\0\x03log\x01\
+\x04\x03\0\x1fpilothouse:controller/log@0.2.0\x05\x07\x01B4\x02\x03\x02\x01\x01\x04\
+\0\x04kind\x03\0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\
+\x01\x03\x04\0\x04json\x03\0\x04\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\
+\x06\x01ks\x01r\x03\x06object\x05\x0bsubresource\x08\x05force\x7f\x04\0\x05apply\
+\x03\0\x09\x01r\x02\x06object\x05\x0bsubresource\x08\x04\0\x06create\x03\0\x0b\x01\
+r\x02\x06object\x05\x0bsubresource\x08\x04\0\x06update\x03\0\x0d\x01m\x03\x0ajso\
+n-patch\x0bmerge-patch\x15strategic-merge-patch\x04\0\x0apatch-type\x03\0\x0f\x01\
+r\x04\x06object\x03\x0bsubresource\x08\x0apatch-type\x10\x04body\x05\x04\0\x05pa\
+tch\x03\0\x11\x01m\x03\x0abackground\x0aforeground\x06orphan\x04\0\x0bpropagatio\
+n\x03\0\x13\x01k\x14\x01ky\x01r\x05\x06object\x03\x03uid\x08\x10resource-version\
+\x08\x0bpropagation\x15\x14grace-period-seconds\x16\x04\0\x06delete\x03\0\x17\x01\
+r\x04\x04kind\x01\x09namespaces\x06labels\x08\x0bpropagation\x15\x04\0\x0adelete\
+-all\x03\0\x19\x01m\x02\x06normal\x07warning\x04\0\x0aevent-type\x03\0\x1b\x01r\x05\
+\x06object\x03\x0aevent-type\x1c\x06reasons\x06actions\x04notes\x04\0\x05event\x03\
+\0\x1d\x01r\x03\x06object\x03\x04names\x07present\x7f\x04\0\x09finalizer\x03\0\x1f\
+\x01p\x05\x01r\x01\x07objects!\x04\0\x08children\x03\0\"\x01k\x05\x01r\x04\x06so\
+urces\x06methods\x04paths\x04body$\x04\0\x04call\x03\0%\x01q\x0a\x05apply\x01\x0a\
+\0\x06create\x01\x0c\0\x06update\x01\x0e\0\x05patch\x01\x12\0\x06delete\x01\x18\0\
+\x0adelete-all\x01\x1a\0\x05event\x01\x1e\0\x09finalizer\x01\x20\0\x08children\x01\
+#\0\x04call\x01&\0\x04\0\x06action\x03\0'\x01p(\x01r\x02\x07actions)\x06always\x7f\
+\x04\0\x05stage\x03\0*\x01r\x03\x06status{\x04bodys\x02at\x07\x04\0\x06answer\x03\
+\0,\x01m\x09\x05apply\x06create\x06update\x05patch\x06delete\x0adelete-all\x05ev\
+ent\x09finalizer\x04call\x04\0\x04verb\x03\0.\x01q\x0a\x04done\x01\x08\0\x09unch\
+anged\0\0\x07skipped\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-foun\
+d\x01s\0\x09forbidden\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x08answered\x01-\
+\0\x04\0\x0daction-result\x03\00\x01r\x03\x06object\x03\x04verb/\x07outcome1\x04\
+\0\x06effect\x03\02\x03\0#pilothouse:controller/changes@0.2.0\x05\x08\x04\0Fpilo\
+thouse:controller/controller-with-all-of-its-exports-removed@0.2.0\x04\0\x0b0\x01\
+\0*controller-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cpro\
+cessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

@@ -38,11 +38,12 @@ pub struct Manifest {
     pub config_schema: Option<serde_json::Value>,
 }
 
-/// The objects of one kind that a plugin reconciles.
+/// The objects of one kind, or of every kind of a pattern, that a plugin reconciles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Selection {
-    /// The kind, as `apps/v1/Deployment`.
+    /// The kind, as `apps/v1/Deployment`, or a pattern that the plugin reads, as `*`. Of a pattern,
+    /// labels and namespaces are all that selects.
     pub kind: String,
     /// The plugin works without this kind.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -82,6 +83,9 @@ pub struct Read {
     /// Only objects that match this field selector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field_selector: Option<String>,
+    /// Kinds of a pattern that are not read by it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub except: Vec<String>,
 }
 
 /// A question that the host can answer without looking at every object.

@@ -92,6 +92,14 @@ impl Outcome {
         self
     }
 
+    /// As [`confirm`](Self::confirm), and all is as it was that the plugin sees of the object: for a
+    /// decision that rests on what another object says.
+    #[must_use]
+    pub fn confirm_unchanged(mut self, object: &ObjectRef) -> Self {
+        self.confirm.push(Question::Unchanged(object.clone()));
+        self
+    }
+
     /// As [`confirm`](Self::confirm), for a list: are these still the objects of a kind that match?
     #[must_use]
     pub fn confirm_list(mut self, kind: &str, namespace: Option<&str>, filter: &Filter) -> Self {

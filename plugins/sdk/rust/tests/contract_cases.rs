@@ -192,6 +192,7 @@ fn read(value: &Value) -> Read {
         namespaces: texts(&value["namespaces"]),
         labels: labels(&value["labels"]),
         field_selector: optional(&value["fieldSelector"]),
+        except: texts(&value["except"]),
     }
 }
 

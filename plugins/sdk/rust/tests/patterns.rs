@@ -114,4 +114,9 @@ fn the_kinds_are_those_that_are_defined() {
     assert!(!node.namespaced && node.resource == "nodes");
     let cluster = cluster.undefining("v1/Node");
     assert_eq!(kinds(&cluster), [LEASES]);
+    let cluster = cluster.defining("example.com/v1beta1/Lease", true);
+    let host: &dyn Host = &cluster;
+    let leases = host.kinds("*").unwrap();
+    assert_eq!((leases.len(), &*leases[0].kind), (1, LEASES));
+    assert_eq!(leases[0].versions, ["v1", "v1beta1"]);
 }

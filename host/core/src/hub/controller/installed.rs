@@ -40,7 +40,7 @@ impl InstalledVersion {
         } = &version;
         Self {
             subscriptions: subscriptions(scope),
-            subjects: Subjects::new(manifest, scope),
+            subjects: Subjects::new(manifest, scope, None),
             is_started: false,
             version: Arc::new(version),
         }
@@ -117,6 +117,10 @@ impl InstalledVersion {
         let version = Arc::make_mut(&mut self.version);
         change(&mut Arc::make_mut(&mut version.scope).patterns);
         self.subscriptions = subscriptions(&version.scope);
+        if self.subjects.are_of_patterns() {
+            let before = Some(&self.subjects);
+            self.subjects = Subjects::new(&version.manifest, &version.scope, before);
+        }
     }
 
     pub fn is_started(&self) -> bool {
@@ -173,7 +177,7 @@ impl InstalledVersion {
         let Some(subject) = self.subjects.of(key) else {
             return self.subjects.has(key);
         };
-        let scope = self.version.scope.kinds.get(&**subject.kind());
+        let scope = self.version.scope.kind(subject.kind());
         scope.is_some_and(|scope| scope.part_of(&key.object.namespace).is_some())
     }
 

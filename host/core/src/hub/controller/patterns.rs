@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::installed::InstalledVersion;
-use super::recorded::RecordedReads;
 use crate::access::scope::{KindScope, PatternKind, PatternScope, Scope, ScopePart};
 use crate::cache::Subscription;
 use crate::cache::snapshot::Snapshot;
@@ -70,6 +69,15 @@ impl PatternKinds {
         self.wanted.extend(wanted.cloned());
     }
 
+    /// These kinds are reconciled, so that they are to be listed though nobody asks. Those that
+    /// there was no room for are asked for again in their own time.
+    pub fn ask_for_subjects(&mut self, scope: &Scope, kinds: impl Iterator<Item = Kind>) {
+        let is_of_pattern = |kind: &Kind| scope.pattern_of(kind).is_some();
+        let kinds = kinds.filter(|kind| is_of_pattern(kind) && !self.refused.contains_key(kind));
+        let kinds = kinds.collect();
+        self.ask(scope, &kinds);
+    }
+
     /// A key waits for what it has asked about. Returns whether it need not.
     pub fn wait(&mut self, key: &SubjectKey, priority: Priority) -> bool {
         let is_waited_for = self.is_waited_for();
@@ -80,7 +88,7 @@ impl PatternKinds {
     }
 
     /// Whether there are kinds to wait for. For those that were refused nobody waits.
-    fn is_waited_for(&self) -> bool {
+    pub fn is_waited_for(&self) -> bool {
         let mut wanted = self.wanted.iter();
         wanted.any(|kind| !self.refused.contains_key(kind)) || !self.unlisted.is_empty()
     }
@@ -205,12 +213,12 @@ impl PatternKinds {
         turned
     }
 
-    /// The kinds whose informers are to end: those that no key's last run has read for a while, and
-    /// those that the cluster does not serve any more.
+    /// The kinds whose informers are to end: those that nobody has read for a while (`is_read`: a
+    /// key's last run has, or the kind has keys), and those that the cluster does not serve any more.
     pub fn ending(
         &mut self,
         scope: &Scope,
-        reads: &RecordedReads,
+        is_read: impl Fn(&PatternKind) -> bool,
         is_served: impl Fn(&Kind) -> bool,
         now: Time,
     ) -> Vec<Kind> {
@@ -218,10 +226,9 @@ impl PatternKinds {
         let mut ending = Vec::new();
         for known in scope.of_patterns() {
             let kind = &known.kind;
-            let is_read = known.informer().is_some_and(|informer| reads.has(informer));
             if !is_served(kind) {
                 ending.push(kind.clone());
-            } else if is_read || self.unlisted.contains_key(kind) {
+            } else if is_read(known) || self.unlisted.contains_key(kind) {
                 self.unread.remove(kind);
             } else if *self.unread.entry(kind.clone()).or_insert(now) + UNREAD_FOR <= now {
                 ending.push(kind.clone());

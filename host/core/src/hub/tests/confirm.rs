@@ -206,6 +206,49 @@ fn a_key_that_is_contradicted_again_and_again_runs_later_and_later() {
 }
 
 #[test]
+fn what_an_object_says_is_confirmed_where_that_is_asked_for() {
+    let has = |labels: &str| {
+        format!(
+            r#"{{"kind":"Service","metadata":{{"uid":"u","name":"a","namespace":"default","resourceVersion":"99","labels":{{{labels}}}}}}}"#
+        )
+    };
+    let rested_on = |answer: &str| {
+        let mut manifest = manifest("p");
+        manifest.reads[0].fields = vec![".metadata.labels".into()];
+        let mut rig = Rig::with(manifest, |request, _| {
+            let object = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"new"}}"#;
+            let apply = Action::Apply {
+                object: object.into(),
+                subresource: None,
+                force: false,
+            };
+            let own = Confirmation::Unchanged(service(), request.key.object.clone());
+            Ok(Outcome {
+                confirm: vec![own],
+                ..Outcome::of(vec![apply])
+            })
+        });
+        rig.put(&service(), "a", r#""one":"1","two":"2""#);
+        let confirming = rig.confirming();
+        let found = confirming.objects()[0].examine(Some(answer)).unwrap();
+        let answers = ConfirmAnswers {
+            objects: vec![Ok(found)],
+            lists: vec![],
+        };
+        matches!(
+            rig.hub.confirmed(confirming, answers),
+            ConfirmEnd::Writing(_)
+        )
+    };
+    assert!(
+        rested_on(&has(r#""two":"2","one":"1""#)),
+        "in whatever order"
+    );
+    assert!(!rested_on(&has(r#""one":"1""#)), "a label is gone");
+    assert!(!rested_on(&has(r#""one":"1","two":"3""#)));
+}
+
+#[test]
 fn an_outcome_that_writes_nothing_asks_nothing() {
     let mut rig = Rig::with(manifest("p"), |request, _| {
         Ok(Outcome {

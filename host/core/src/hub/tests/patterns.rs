@@ -8,6 +8,7 @@ use crate::model::served_kind::ServedKind;
 use crate::reads::error::ReadError;
 
 mod model;
+mod subjects;
 
 /// A kind of the group `example.com`.
 pub(super) fn kind(name: &str) -> Kind {
@@ -59,6 +60,7 @@ pub(super) fn reads_all(name: &str) -> Manifest {
 pub(super) fn served(kind: Kind) -> ServedKind {
     ServedKind {
         resource: format!("{}s", kind.kind.to_lowercase()),
+        versions: vec![kind.version.to_string()],
         kind,
         is_namespaced: true,
         verbs: ["delete", "get", "list", "watch"].map(String::from).into(),

@@ -105,6 +105,8 @@ struct Reads {
     labels: LabelSelector,
     #[serde(default)]
     field_selector: Option<String>,
+    #[serde(default, deserialize_with = "kinds")]
+    except: Vec<Kind>,
     #[serde(default)]
     optional: bool,
 }
@@ -208,6 +210,7 @@ impl From<Reads> for ReadDeclaration {
             namespaces: reads.namespaces,
             labels: reads.labels,
             field_selector: reads.field_selector,
+            except: reads.except,
         }
     }
 }

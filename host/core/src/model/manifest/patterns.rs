@@ -1,6 +1,6 @@
 //! What a manifest may say of patterns: kinds by group, or all of them ([`Kind::is_pattern`]).
 
-use super::{Manifest, ManifestError, ReadDeclaration, Verb};
+use super::{Manifest, ManifestError, ReadDeclaration, Selection, Verb};
 use crate::model::fields::FieldPath;
 use crate::model::key::Kind;
 
@@ -11,6 +11,7 @@ const VERBS: [Verb; 3] = [Verb::Patch, Verb::Delete, Verb::DeleteCollection];
 /// Checks the patterns of a manifest that is sound otherwise.
 pub(super) fn validate(manifest: &Manifest) -> Result<(), ManifestError> {
     only_kinds(manifest)?;
+    exceptions(manifest)?;
     let reads = manifest.reads.iter();
     let patterns: Vec<&ReadDeclaration> = reads.filter(|read| read.kind.is_pattern()).collect();
     for read in &patterns {
@@ -42,8 +43,21 @@ pub(super) fn validate(manifest: &Manifest) -> Result<(), ManifestError> {
     })
 }
 
-/// Keys are of kinds, not of patterns; and no pattern is optional, because one that includes
-/// nothing is served, too.
+/// What a pattern's read leaves out is a part of it, and is not declared in another place.
+fn exceptions(manifest: &Manifest) -> Result<(), ManifestError> {
+    for read in &manifest.reads {
+        let is_part = |kind: &&Kind| read.kind.includes(kind) && read.kind != **kind;
+        let mut except = read.except.iter();
+        if let Some(other) = except.find(|kind| !is_part(kind) || kind.is_pattern()) {
+            let (pattern, other) = (read.kind.clone(), other.clone());
+            return Err(ManifestError::NoException(pattern, other));
+        }
+    }
+    Ok(())
+}
+
+/// No pattern is optional, because one that includes nothing is served, too; and what selects keys
+/// of a pattern is in the metadata.
 fn only_kinds(manifest: &Manifest) -> Result<(), ManifestError> {
     let check = |place, mut kinds: Box<dyn Iterator<Item = &Kind> + '_>| {
         let pattern = kinds.find(|kind| kind.is_pattern());
@@ -52,7 +66,13 @@ fn only_kinds(manifest: &Manifest) -> Result<(), ManifestError> {
         })
     };
     let reconciles = || manifest.reconciles.iter();
-    check("reconciles", Box::new(reconciles().map(|it| &it.kind)))?;
+    let is_more = |selection: &&Selection| {
+        let has_more = selection.fields.is_some() || !selection.companions.is_empty();
+        selection.kind.is_pattern() && has_more
+    };
+    if let Some(selection) = reconciles().find(is_more) {
+        return Err(ManifestError::PatternSelected(selection.kind.clone()));
+    }
     let companions = reconciles().flat_map(|selection| &selection.companions);
     check("alsoEnqueuedBy", Box::new(companions))?;
     check("optional", Box::new(manifest.optional.iter()))
@@ -119,18 +139,52 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_what_hangs_on_them_are_of_kinds() {
-        let reconciled = fault(&format!(
-            r#""reconciles": [{{"kind": "*"}}], "reads": [{METADATA}]"#
-        ));
-        assert!(
-            reconciled.starts_with("reconciles *: a pattern"),
-            "{reconciled}"
+    fn a_pattern_is_reconciled_by_what_metadata_selects() {
+        let sound = format!(
+            r#""reconciles": [{{"kind": "*", "labels": "a", "namespaces": ["b"]}}],
+            "reads": [{METADATA}]"#
         );
+        assert_eq!(fault(&sound), "");
+        let unread = fault(r#""reconciles": [{"kind": "*"}]"#);
+        assert!(unread.starts_with("the reconciled kind *"), "{unread}");
+        for more in [
+            r#""fieldSelector": "metadata.name=a""#,
+            r#""alsoEnqueuedBy": ["v1/Pod"]"#,
+        ] {
+            let fault = fault(&format!(
+                r#""reconciles": [{{"kind": "*", {more}}}],
+                "reads": [{METADATA}, {{"kind": "v1/Pod"}}]"#
+            ));
+            assert!(fault.starts_with("reconciles: the keys of *"), "{fault}");
+        }
         let optional = fault(
             r#""singleton": true, "reads": [{"kind": "*", "fields": [".metadata"], "optional": true}]"#,
         );
         assert!(optional.starts_with("optional *: a pattern"), "{optional}");
+    }
+
+    #[test]
+    fn a_pattern_leaves_out_kinds_of_its_own() {
+        let with = |except: &str| {
+            fault(&format!(
+                r#""singleton": true, "reads": [{{"kind": "apps/*", "fields": [".metadata"],
+                "except": [{except}]}}]"#
+            ))
+        };
+        assert_eq!(with(r#""apps/v1/Deployment""#), "");
+        for other in ["v1/Event", "apps/*"] {
+            let fault = with(&format!("{other:?}"));
+            assert!(
+                fault.starts_with("reads: apps/* cannot leave out"),
+                "{fault}"
+            );
+        }
+        let of_kind =
+            fault(r#""singleton": true, "reads": [{"kind": "v1/Pod", "except": ["v1/Pod"]}]"#);
+        assert!(
+            of_kind.starts_with("reads: v1/Pod cannot leave out"),
+            "{of_kind}"
+        );
     }
 
     #[test]

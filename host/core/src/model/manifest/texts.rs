@@ -106,6 +106,9 @@ impl Texts {
             for path in &read.fields {
                 texts.long("fields", path)?;
             }
+            for kind in &read.except {
+                texts.kind("except", kind)?;
+            }
         }
         for index in &manifest.indexes {
             texts.kind("indexes", &index.kind)?;

@@ -1,9 +1,11 @@
 //! Reads by patterns: kinds that are listed once they are asked for, and the kinds themselves.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::access::scope::{KindScope, PatternKind, PatternScope, Scope};
 use crate::model::key::Kind;
+use crate::model::object::Object;
 use crate::model::query::ListFilter;
 use crate::model::served_kind::ServedKind;
 use crate::reads::error::ReadError;
@@ -44,12 +46,20 @@ impl Reader {
         let served = served.informer;
         spend(&mut self.fuel, FUEL_PER_READ)?;
         let key = ServedKind::key_of(kind);
-        self.record(Read::Object(served, key.clone()))?;
+        // The keys of a kind go with it, whatever they have read.
+        if !self.is_own_kind(kind) {
+            self.record(Read::Object(served, key.clone()))?;
+        }
         let found = self.snapshot.informers[served].get(key.parts());
         let Some(found) = found.and_then(|object| ServedKind::of_object(object.json())) else {
             return Ok(None);
         };
         self.listed_kind(pattern, &found).map(Some)
+    }
+
+    fn is_own_kind(&self, kind: &Kind) -> bool {
+        let subject = self.subject.as_ref();
+        subject.is_some_and(|subject| subject.kind == *kind)
     }
 
     /// The error for a kind that the plugin may not read.
@@ -148,14 +158,18 @@ impl Reader {
             false => Read::Object(informer, ServedKind::key_of(pattern)),
         })?;
         let cache = self.snapshot.informers[informer].clone();
+        let objects: Vec<&Arc<Object>> = match pattern.is_pattern() {
+            true => cache.list(of_group.as_deref()).collect(),
+            false => cache
+                .get(ServedKind::key_of(pattern).parts())
+                .into_iter()
+                .collect(),
+        };
         let mut found = Vec::new();
-        for object in cache.list(of_group.as_deref()) {
+        for object in objects {
             let fuel = FUEL_PER_OBJECT + object.json().len() as u64 / BYTES_PER_FUEL;
             spend(&mut self.fuel, fuel)?;
-            let served = ServedKind::of_object(object.json());
-            let is_asked =
-                |served: &ServedKind| pattern.is_pattern() || served.kind.is_version_of(pattern);
-            found.extend(served.filter(is_asked));
+            found.extend(ServedKind::of_object(object.json()));
         }
         Ok(found)
     }

@@ -78,9 +78,9 @@ class Server:
         """An object as it is stored."""
         return self._objects.get(ref)
 
-    def all(self, kind: str) -> Iterator[Object]:
-        """All objects of a kind, ordered by namespace and name."""
-        refs = sorted(ref for ref in self._objects if ref.kind == kind)
+    def all(self, kind: str | None) -> Iterator[Object]:
+        """All objects of a kind, or of every kind, ordered by kind, namespace and name."""
+        refs = sorted(ref for ref in self._objects if kind in (None, ref.kind))
         return (self._objects[ref] for ref in refs)
 
     def kinds(self) -> list[ServedKind]:
@@ -317,5 +317,5 @@ def _check_preconditions(current: Object | None, body: Object) -> None:
 def _served(kind: str, is_namespaced: bool) -> ServedKind:
     """A kind that supports every verb."""
     verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
-    resource = kind.rpartition("/")[2].lower() + "s"
-    return ServedKind(kind, resource, is_namespaced, verbs, ["status"])
+    version, name = kind.split("/")[-2:]
+    return ServedKind(kind, [version], name.lower() + "s", is_namespaced, verbs, ["status"])

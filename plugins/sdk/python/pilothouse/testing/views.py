@@ -114,6 +114,7 @@ class Views:
     def __init__(self, manifest: Manifest, server: Server) -> None:
         self._kinds = {read.kind: _KindView(read, manifest) for read in manifest.reads}
         self._patterns = [kind for kind in self._kinds if is_pattern(kind)]
+        self._excepted = {group_kind(kind) for read in manifest.reads for kind in read.except_}
         self._server = server
         self.absent: set[str] = set()
         """The optional kinds that the cluster does not serve."""
@@ -123,6 +124,8 @@ class Views:
         if kind in self._kinds:
             return self._kinds[kind]
         if any(group_kind(named) == group_kind(kind) for named in self._kinds):
+            return None
+        if group_kind(kind) in self._excepted:
             return None
         pattern = next((each for each in self._patterns if includes(each, kind)), None)
         return self._kinds[pattern] if pattern else None

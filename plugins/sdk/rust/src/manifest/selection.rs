@@ -3,7 +3,7 @@
 use super::{Read, Selection};
 
 impl Selection {
-    /// Selects all objects of a kind.
+    /// Selects all objects of a kind, or of every kind of a pattern.
     #[must_use]
     pub fn of(kind: &str) -> Self {
         Self {
@@ -73,7 +73,15 @@ impl Read {
             namespaces: Vec::new(),
             labels: String::new(),
             field_selector: None,
+            except: Vec::new(),
         }
+    }
+
+    /// Reads all kinds of the pattern but this one. May be called several times.
+    #[must_use]
+    pub fn except(mut self, kind: &str) -> Self {
+        self.except.push(kind.to_owned());
+        self
     }
 
     /// Reads only objects in this namespace. May be called several times, for several namespaces.

@@ -81,10 +81,14 @@ impl Caches {
     /// From now on the cluster serves this kind, or does so no more.
     pub fn serve(&mut self, served: ServedKind, is_served: bool) {
         let kind = served.kind.clone();
-        match is_served {
-            true => self.served.insert(kind.clone(), served),
-            false => self.served.remove(&kind),
-        };
+        let is_version = |known: &&mut ServedKind| known.kind.is_version_of(&kind);
+        let known = self.served.values_mut().find(is_version);
+        match known.filter(|known| is_served && known.kind != kind) {
+            // It is kept in the version that was defined first.
+            Some(known) => known.versions.extend(served.versions),
+            None if is_served => drop(self.served.insert(kind.clone(), served)),
+            None => drop(self.served.remove(&kind)),
+        }
         self.unlisted.insert(kind);
     }
 

@@ -140,6 +140,7 @@ pub(super) fn served_kind(known: host::KnownKind) -> ServedKind {
     let served = known.served;
     ServedKind {
         kind: served.kind.to_string(),
+        versions: served.versions,
         resource: served.resource,
         namespaced: served.is_namespaced,
         verbs: served.verbs,
@@ -179,6 +180,10 @@ fn confirmation(question: &Question) -> host::Confirmation {
         Question::Object(object) => {
             let (kind, key) = object_ref(object);
             host::Confirmation::Object(kind, key)
+        }
+        Question::Unchanged(object) => {
+            let (kind, key) = object_ref(object);
+            host::Confirmation::Unchanged(kind, key)
         }
         Question::Objects(query) => host::Confirmation::Objects {
             kind: kind(&query.kind),

@@ -65,7 +65,7 @@ impl Guest {
     pub fn only_key(&self, namespace: &str, name: &str) -> host::SubjectKey {
         let kinds = &self.manifest.reconciles;
         assert!(
-            kinds.len() < 2,
+            kinds.len() < 2 && !kinds.iter().any(|only| only.kind.is_pattern()),
             "the plugin reconciles several kinds, so use the functions that take the kind of the \
              key: reconcile_key, turn_key, apply_key"
         );
@@ -86,8 +86,9 @@ impl Guest {
     /// The plugin does not reconcile the kind.
     pub fn key_of(&self, object: &ObjectRef) -> host::SubjectKey {
         let (kind, key) = convert::object_ref(object);
+        let mut kinds = self.manifest.reconciles.iter().map(|it| &it.kind);
         assert!(
-            self.manifest.selection_of(&kind).is_some(),
+            kinds.any(|named| *named == kind || named.includes(&kind)),
             "the manifest's `reconciles` does not name {kind}"
         );
         host::SubjectKey::of(&Arc::new(kind), key)

@@ -57,6 +57,7 @@ pub(super) fn served_kind(kind: &Kind, is_namespaced: bool) -> ServedKind {
     ];
     ServedKind {
         kind: kind.clone(),
+        versions: vec![kind.version.to_string()],
         resource: format!("{}s", kind.kind.to_lowercase()),
         is_namespaced,
         verbs: verbs.map(str::to_owned).into(),

@@ -1,0 +1,134 @@
+//! An object with owners: it goes when none of them is there, and gives up those that are not.
+
+use pilothouse_sdk::{
+    ActionResult, Delete, EffectVerb, Failure, Host, ObjectRef, Outcome, Patch, Propagation,
+    Request,
+};
+use serde_json::{Value, json};
+
+use crate::dependents::survey;
+use crate::events::misplaced;
+use crate::item::{FOREGROUND, ItemMetadata, ORPHAN};
+use crate::owners::Owners;
+
+/// The most owners of which an outcome asks the server whether they are there: of the hundred
+/// questions that it may ask, one is about the object itself.
+const MAX_ASKED: usize = 99;
+
+pub fn collect(
+    request: &Request,
+    metadata: &ItemMetadata,
+    host: &dyn Host,
+) -> Result<Outcome, Failure> {
+    let key = request.key();
+    let owners = Owners::of(metadata, host)?;
+    let events = misplaced(key, &owners, host)?;
+    let outcome = events.into_iter().fold(Outcome::done(), Outcome::with);
+    if owners.is_unknown || !owners.misplaced.is_empty() {
+        return Ok(outcome);
+    }
+    let gone = owners.dangling.len() + owners.waiting.len();
+    if owners.solid > 0 || gone > MAX_ASKED {
+        return give_up(key, metadata, &owners, outcome);
+    }
+    if !owners.waiting.is_empty() {
+        let dependents = survey(&metadata.always.uid, host)?;
+        if dependents.has_waiting && is_blocking(metadata) {
+            // The two would wait for each other. The deletion follows when that is written.
+            let references = metadata.owner_references.iter();
+            let unblocked = references.map(|reference| reference.unblocked());
+            let outcome = outcome.with(references_patch(key, metadata, unblocked.collect())?);
+            return Ok(confirmed(outcome, &owners));
+        }
+        if dependents.has_some {
+            let outcome = delete(request, metadata, Propagation::Foreground, outcome);
+            return Ok(confirmed(outcome, &owners));
+        }
+    }
+    // What has been asked for before is kept to.
+    let propagation = if metadata.has_finalizer(ORPHAN) {
+        Propagation::Orphan
+    } else if metadata.has_finalizer(FOREGROUND) {
+        Propagation::Foreground
+    } else {
+        Propagation::Background
+    };
+    let outcome = delete(request, metadata, propagation, outcome);
+    Ok(confirmed(outcome, &owners))
+}
+
+/// Removes the references to owners that are not there, or that wait for their dependents: another
+/// owner keeps the object.
+fn give_up(
+    key: &ObjectRef,
+    metadata: &ItemMetadata,
+    owners: &Owners<'_>,
+    outcome: Outcome,
+) -> Result<Outcome, Failure> {
+    let mut asked = Owners {
+        solid: owners.solid,
+        dangling: owners.dangling.clone(),
+        waiting: owners.waiting.clone(),
+        misplaced: Vec::new(),
+        is_unknown: false,
+    };
+    asked.dangling.truncate(MAX_ASKED);
+    asked.waiting.truncate(MAX_ASKED - asked.dangling.len());
+    if asked.dangling.is_empty() && asked.waiting.is_empty() {
+        return Ok(outcome);
+    }
+    let references = metadata.owner_references.iter();
+    let kept = references.filter(|reference| !asked.gives_up(reference));
+    let kept = kept.map(|reference| reference.text.clone()).collect();
+    let outcome = outcome.with(references_patch(key, metadata, kept)?);
+    Ok(confirmed(outcome, &asked))
+}
+
+/// Deletes the object at the version that the snapshot shows. If that has failed because something
+/// else in it has changed, so that it might fail for ever, the server is asked instead whether what
+/// counts is as it was.
+fn delete(
+    request: &Request,
+    metadata: &ItemMetadata,
+    propagation: Propagation,
+    outcome: Outcome,
+) -> Outcome {
+    let key = request.key();
+    let delete = Delete::new(key).propagation(propagation);
+    let mut previous = request.previous.iter();
+    let is_contended = previous.any(|effect| {
+        let is_conflict = matches!(effect.outcome, ActionResult::Conflict(_));
+        effect.verb == EffectVerb::Delete && is_conflict
+    });
+    if !is_contended {
+        return outcome.with(delete);
+    }
+    let outcome = outcome.with(delete.uid(&metadata.always.uid));
+    outcome.confirm_unchanged(key)
+}
+
+/// Has the server confirm that the owners which are not there are not, and that those which wait
+/// still do.
+fn confirmed(outcome: Outcome, owners: &Owners<'_>) -> Outcome {
+    let dangling = owners.dangling.iter().map(|(_, object)| object);
+    let outcome = dangling.fold(outcome, |outcome, object| outcome.confirm(object));
+    let waiting = owners.waiting.iter().map(|(_, object)| object);
+    waiting.fold(outcome, |outcome, object| outcome.confirm_unchanged(object))
+}
+
+fn is_blocking(metadata: &ItemMetadata) -> bool {
+    let mut references = metadata.owner_references.iter();
+    references.any(|reference| reference.owner.block_owner_deletion)
+}
+
+/// Replaces the references of an object, at the version that the snapshot shows.
+pub fn references_patch(
+    key: &ObjectRef,
+    metadata: &ItemMetadata,
+    references: Vec<Value>,
+) -> Result<Patch, serde_json::Error> {
+    let metadata = json!({
+        "uid": metadata.always.uid, "resourceVersion": "", "ownerReferences": references,
+    });
+    Patch::merge(key, &json!({"metadata": metadata}))
+}
