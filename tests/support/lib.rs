@@ -12,6 +12,7 @@ mod host;
 mod memory;
 mod neighbour;
 pub mod proxy;
+mod random;
 mod server;
 mod workloads;
 
@@ -21,6 +22,7 @@ pub use fickle::{fickle, fickle_with_schema, named_fickle};
 pub use host::{Held, Host, HostOptions, RUNTIME_DIRECTORY, sum_of};
 pub use memory::{AgainSoon, rehearse, run_in_memory, unwritten};
 pub use neighbour::Neighbour;
+pub use random::Random;
 pub use server::{Server, ServerOptions, Snapshot};
 pub use workloads::{WorkloadRig, name_of, now};
 
