@@ -21,26 +21,9 @@ use pilothouse_core::{
 use pilothouse_tests::proxy::{
     ANY, Answer, Proxy, complete_lists, error_event, lists, reads, watches, writes,
 };
-use pilothouse_tests::{FaultRig, HEALED, Server};
+use pilothouse_tests::{FaultRig, HEALED, Random, Server};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
-
-/// The generator SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % limit
-    }
-
-    fn milliseconds(&mut self, limit: u64) -> Duration {
-        Duration::from_millis(self.below(limit))
-    }
-}
 
 fn seeds(count: u64) -> Vec<u64> {
     match std::env::var("PILOTHOUSE_FAULT_SEED") {

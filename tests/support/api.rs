@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use futures::StreamExt;
+use futures::stream::BoxStream;
 use http::{Method, Request};
 use kube::Client;
+use kube::api::WatchEvent;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -79,6 +82,40 @@ impl Api {
             .map(drop)
     }
 
+    /// Deletes the object that has this uid, if it is still there: at once, or with its own grace
+    /// period. What depends on it is left to a garbage collector.
+    pub async fn delete_uid(&self, path: &str, uid: &str, at_once: bool) -> Result<()> {
+        let mut options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+            "preconditions": {"uid": uid},
+        });
+        if at_once {
+            options["gracePeriodSeconds"] = 0.into();
+        }
+        let deleted = self.send(Method::DELETE, path, "application/json", &options);
+        match deleted.await {
+            // It is gone, or another one has its name.
+            Err(error) if matches!(status_of(&error), Some(404 | 409)) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Opens a watch of a collection that begins after this resourceVersion.
+    pub async fn watch(
+        &self,
+        collection: &str,
+        version: u64,
+    ) -> Result<BoxStream<'static, kube::Result<WatchEvent<Value>>>> {
+        let path = format!(
+            "{collection}?watch=true&allowWatchBookmarks=true&resourceVersion={version}\
+             &timeoutSeconds=290"
+        );
+        let request = Request::get(&path).body(Vec::new())?;
+        let events = self.client.request_events::<Value>(request).await;
+        let events = events.with_context(|| format!("GET {path}"))?;
+        Ok(events.boxed())
+    }
+
     /// Waits until the object at `path` (`None` if there is none) is as wanted, and returns it. The
     /// error shows the object as it is then.
     pub async fn eventually(
@@ -131,5 +168,13 @@ impl Api {
             .request(request)
             .await
             .with_context(|| format!("{method} {path}"))
+    }
+}
+
+/// The HTTP status with which the API server has refused a request; none if there is no answer.
+pub fn status_of(error: &anyhow::Error) -> Option<u16> {
+    match error.downcast_ref::<kube::Error>() {
+        Some(kube::Error::Api(status)) => Some(status.code),
+        _ => None,
     }
 }

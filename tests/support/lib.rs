@@ -8,21 +8,29 @@ use std::path::PathBuf;
 mod api;
 mod faults;
 mod fickle;
+mod follow;
+mod garbage;
 mod host;
+mod kubelet;
 mod memory;
 mod neighbour;
 pub mod proxy;
+mod random;
 mod server;
 mod workloads;
 
-pub use api::Api;
+pub use api::{Api, status_of};
 pub use faults::{FaultOptions, FaultRig, HEALED};
 pub use fickle::{fickle, fickle_with_schema, named_fickle};
+pub use follow::{Change, Fan, What, follow};
+pub use garbage::collect_garbage;
 pub use host::{Held, Host, HostOptions, RUNTIME_DIRECTORY, sum_of};
+pub use kubelet::{Doings, Kubelets, PLAN};
 pub use memory::{AgainSoon, rehearse, run_in_memory, unwritten};
 pub use neighbour::Neighbour;
+pub use random::Random;
 pub use server::{Server, ServerOptions, Snapshot};
-pub use workloads::{WorkloadRig, name_of, now};
+pub use workloads::{WorkloadRig, name_of, now, path_of};
 
 /// Returns the path of a guest, which `make plugins` or `make guests` has built.
 pub fn guest(name: &str) -> PathBuf {

@@ -38,7 +38,11 @@ impl WorkloadRig {
     /// Starts the server and the proxy only, for what is there before the host. Call
     /// [`start_host`](Self::start_host) after it.
     pub async fn without_host(plugins: &[&str]) -> Result<Self> {
-        let server = Server::start().await?;
+        Self::before(Server::start().await?, plugins).await
+    }
+
+    /// As [`without_host`](Self::without_host), with this server.
+    pub async fn before(server: Server, plugins: &[&str]) -> Result<Self> {
         Ok(Self {
             proxy: Proxy::before(server.kubeconfig()).await?,
             namespace: server.namespace().await?,
@@ -74,29 +78,18 @@ impl WorkloadRig {
         self.host.as_mut().expect("the test has started the host")
     }
 
+    /// The log of the host; empty if none runs.
+    pub fn log(&self) -> String {
+        self.host.as_ref().map(Host::log).unwrap_or_default()
+    }
+
     pub fn api(&self) -> &Api {
         &self.server.api
     }
 
     /// The path of an object, or of all objects if the name is empty.
     pub fn path(&self, resource: &str, name: &str) -> String {
-        let group = match resource {
-            "daemonsets"
-            | "deployments"
-            | "replicasets"
-            | "statefulsets"
-            | "controllerrevisions" => "apis/apps/v1",
-            "cronjobs" | "jobs" => "apis/batch/v1",
-            "events" => "apis/events.k8s.io/v1",
-            _ => "api/v1",
-        };
-        if resource == "nodes" {
-            return format!("/{group}/nodes/{name}")
-                .trim_end_matches('/')
-                .to_owned();
-        }
-        let path = format!("/{group}/namespaces/{}/{resource}/{name}", self.namespace);
-        path.trim_end_matches('/').to_owned()
+        path_of(&self.namespace, resource, name)
     }
 
     pub async fn create(&self, resource: &str, object: &Value) -> Result<Value> {
@@ -201,6 +194,23 @@ impl WorkloadRig {
             .await
             .map(drop)
     }
+}
+
+/// The path of an object, or of all objects of the namespace if the name is empty. Nodes are in none.
+pub fn path_of(namespace: &str, resource: &str, name: &str) -> String {
+    let group = match resource {
+        "daemonsets" | "deployments" | "replicasets" | "statefulsets" | "controllerrevisions" => {
+            "apis/apps/v1"
+        }
+        "cronjobs" | "jobs" => "apis/batch/v1",
+        "events" => "apis/events.k8s.io/v1",
+        _ => "api/v1",
+    };
+    let path = match resource {
+        "nodes" => format!("/{group}/nodes/{name}"),
+        _ => format!("/{group}/namespaces/{namespace}/{resource}/{name}"),
+    };
+    path.trim_end_matches('/').to_owned()
 }
 
 /// The time, as objects have it.
