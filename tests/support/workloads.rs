@@ -23,6 +23,9 @@ pub struct WorkloadRig {
     /// Between the host and the server, and not between the test and the server.
     pub proxy: Proxy,
     pub namespace: String,
+    /// How long [`eventually_all`](Self::eventually_all) waits. Longer than a minute is for what is
+    /// due only then.
+    pub patience: Duration,
     plugins: TempDir,
     host: Option<Host>,
 }
@@ -46,6 +49,7 @@ impl WorkloadRig {
         Ok(Self {
             proxy: Proxy::before(server.kubeconfig()).await?,
             namespace: server.namespace().await?,
+            patience: PATIENCE,
             plugins: plugin_directory(plugins),
             host: None,
             server,
@@ -156,7 +160,7 @@ impl WorkloadRig {
         what: &str,
         are_wanted: impl Fn(&[Value]) -> bool,
     ) -> Result<Vec<Value>> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + self.patience;
         loop {
             let found = self.list(resource, selector).await?;
             if are_wanted(&found) {
