@@ -18,7 +18,8 @@ use crate::packing::{NAME, Packer};
 use crate::told;
 use crate::topology::{self, Zones};
 
-/// Most endpoints that one outcome writes, which has at most 4 MiB: one endpoint may have 600 bytes.
+/// Most endpoints that one outcome writes, which has at most 4 MiB: one endpoint may have 600
+/// bytes.
 const MOST: usize = 6_000;
 
 /// What a Service remembers.

@@ -29,8 +29,8 @@ const PAGE: NonZeroU32 = NonZeroU32::new(1_000).expect("it is not 0");
 /// Pods that one run deletes of each sweep, so that the outcome is as large as it may be.
 const MOST: usize = 500;
 
-/// Enough for the 150,000 pods that Kubernetes supports at most, as `tests/promises/plugin_cases.rs`
-/// shows.
+/// Enough for the 150,000 pods that Kubernetes supports at most, as
+/// `tests/promises/plugin_cases.rs` shows.
 const FUEL: u64 = 5_000_000_000;
 const MEMORY: u64 = 128 << 20;
 

@@ -3,9 +3,9 @@
 //!
 //! It knows no schemas. So it fills in no defaults, validates nothing but what `store` says, merges
 //! lists by no key but the owners and conditions of a strategic merge patch, and takes every kind
-//! to have a `status` subresource. It has no garbage collector, no quotas and no admission, converts nothing
-//! between versions of a kind, and keeps no `managedFields`: it knows two field managers, the
-//! plugin and everybody else.
+//! to have a `status` subresource. It has no garbage collector, no quotas and no admission,
+//! converts nothing between versions of a kind, and keeps no `managedFields`: it knows two field
+//! managers, the plugin and everybody else.
 
 mod apply;
 mod parts;
