@@ -87,6 +87,7 @@ impl WorkloadRig {
             | "statefulsets"
             | "controllerrevisions" => "apis/apps/v1",
             "cronjobs" | "jobs" => "apis/batch/v1",
+            "endpointslices" => "apis/discovery.k8s.io/v1",
             "events" => "apis/events.k8s.io/v1",
             _ => "api/v1",
         };

@@ -7,8 +7,12 @@
 
 mod daemonset;
 mod deployment;
+mod endpoints;
+mod endpointslice;
+mod endpointslicemirroring;
 mod job;
 mod replicas;
 mod replicaset;
 mod replicationcontroller;
+mod services;
 mod statefulset;
