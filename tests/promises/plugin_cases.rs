@@ -143,6 +143,53 @@ fn a_service_of_five_thousand_pods_is_within_the_limits_of_a_manifest_that_asks_
     Ok(())
 }
 
+/// All slices are there, and have to be written because a port has changed.
+#[test]
+fn the_slices_of_five_thousand_pods_are_within_the_limits_that_their_manifest_asks_for()
+-> Result<()> {
+    let engine = Engine::new(&EngineOptions::default())?;
+    let plugin = load(&engine, "endpointslice")?;
+    let service = json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"namespace": "default", "name": "web", "uid": "uid", "resourceVersion": "1",
+            "annotations": {"service.kubernetes.io/topology-mode": "Auto"}},
+        "spec": {"selector": {"app": "web"}, "ipFamilies": ["IPv4"],
+            "ports": [{"port": 80, "targetPort": "http", "protocol": "TCP"}]}});
+    let nodes = (0..500).map(|number| {
+        json!({"apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": format!("node-{number}"), "uid": "uid", "resourceVersion": "1",
+                "labels": {"topology.kubernetes.io/zone": format!("zone-{}", number % 3)}},
+            "status": {"allocatable": {"cpu": "4"},
+                "conditions": [{"type": "Ready", "status": "True"}]}})
+    });
+    let slices = (0..50).map(|number| {
+        let endpoints = (0..100).map(|endpoint| {
+            let pod = pod(number * 100 + endpoint);
+            json!({"addresses": [pod["status"]["podIP"]], "nodeName": pod["spec"]["nodeName"],
+                "conditions": {"ready": true, "serving": true, "terminating": false},
+                "targetRef": {"kind": "Pod", "namespace": "default",
+                    "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}})
+        });
+        json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {"namespace": "default", "name": format!("web-{number:02}"),
+                "uid": format!("uid-{number}"), "resourceVersion": "1",
+                "labels": {"kubernetes.io/service-name": "web",
+                    "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"},
+                "ownerReferences": [{"apiVersion": "v1", "kind": "Service", "name": "web",
+                    "uid": "uid"}]},
+            "addressType": "IPv4", "endpoints": endpoints.collect::<Vec<_>>(),
+            "ports": [{"name": "", "port": 80, "protocol": "TCP"}]})
+    });
+    let objects = (0..5_000).map(pod).chain(nodes).chain(slices);
+    let objects: Vec<Value> = objects.chain([service]).collect();
+    let key = ObjectKey::new("default", "web");
+    let key = SubjectKey::of(&Arc::new("v1/Service".parse()?), key);
+    let mut rehearsal = rehearse(plugin.clone(), &objects, &key, Duration::ZERO)?;
+    let outcome = plugin.reconcile(&rehearsal.request.clone(), &mut rehearsal.reader)?;
+    assert_eq!(outcome.stages[0].actions.len(), 50, "all are updated");
+    println!("{} of fuel", plugin.totals().fuel);
+    Ok(())
+}
+
 #[test]
 fn a_job_of_ten_thousand_pods_is_within_the_limits_that_its_manifest_asks_for() -> Result<()> {
     let engine = Engine::new(&EngineOptions::default())?;

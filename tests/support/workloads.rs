@@ -208,6 +208,7 @@ pub fn path_of(namespace: &str, resource: &str, name: &str) -> String {
             "apis/apps/v1"
         }
         "cronjobs" | "jobs" => "apis/batch/v1",
+        "endpointslices" => "apis/discovery.k8s.io/v1",
         "events" => "apis/events.k8s.io/v1",
         _ => "api/v1",
     };

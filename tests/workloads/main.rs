@@ -8,6 +8,9 @@
 mod cronjob;
 mod daemonset;
 mod deployment;
+mod endpoints;
+mod endpointslice;
+mod endpointslicemirroring;
 mod ephemeral_volume;
 mod garbage_collector;
 mod job;
@@ -17,6 +20,7 @@ mod replicas;
 mod replicaset;
 mod replicationcontroller;
 mod serviceaccount;
+mod services;
 mod statefulset;
 mod taint_eviction;
 mod ttl;

@@ -176,3 +176,65 @@ fn hints_of_a_slice_are_good_while_no_zone_has_too_many() {
     let too_many = vec![in_a(Some(a)), in_a(Some(a))];
     assert_eq!(counted(too_many, &[(a, 1)], &[(a, 2)]), None);
 }
+
+/// A number below `end`: the next one of a sequence that is the same each time.
+fn next(state: &mut u64, end: u64) -> u64 {
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) % end
+}
+
+/// What hints become of these slices. An update that changes nothing is not sent.
+fn hinted_once(zones: &Zones, slices: &[Slice], are_known: &mut bool) -> Vec<Slice> {
+    let mut changes = Changes {
+        unchanged: slices.to_vec(),
+        ..Changes::default()
+    };
+    zones.hint(&mut changes, are_known);
+    let mut slices: Vec<Slice> = changes.left().cloned().collect();
+    slices.sort_by(|a, b| a.name().cmp(b.name()));
+    slices
+}
+
+/// A write of a Service runs it again, so its hints must come to rest by themselves.
+#[test]
+fn hints_come_to_rest() {
+    let mut state = 1;
+    let mut hinted = 0;
+    for round in 0..2_000 {
+        let count = 2 + next(&mut state, 4);
+        let cpus: Vec<u64> = (0..count).map(|_| 1 + next(&mut state, 9)).collect();
+        let total: u64 = cpus.iter().sum();
+        let zone = |number: u64| format!("zone-{number}");
+        let share = |cpu: u64| float(cpu.cast_signed()) / float(total.cast_signed());
+        let shares = (0..count).zip(cpus);
+        let shares = shares.map(|(number, cpu)| (zone(number), share(cpu)));
+        let zones = Zones(Some(shares.collect()));
+        // Some endpoints have hints already, good ones or not.
+        let slices = (0..1 + next(&mut state, 4)).map(|number| {
+            let endpoints = (0..1 + next(&mut state, 12)).map(|_| {
+                let hint = next(&mut state, count + 1);
+                let hint = (hint < count).then(|| zone(hint));
+                endpoint(&zone(next(&mut state, count)), hint.as_deref(), Some(true))
+            });
+            let mut slice = slice(endpoints.collect());
+            slice.set_name(&format!("slice-{number}"));
+            slice
+        });
+        let mut slices: Vec<Slice> = slices.collect();
+        let mut are_known = false;
+        let mut runs = 0;
+        loop {
+            let now = hinted_once(&zones, &slices, &mut are_known);
+            if now == slices {
+                break;
+            }
+            runs += 1;
+            assert!(runs < 10, "round {round} does not come to rest");
+            slices = now;
+        }
+        hinted += u32::from(are_known);
+    }
+    assert!(hinted > 500, "only {hinted} have hints in the end");
+}
