@@ -1,16 +1,17 @@
 //! Runs a plugin without a host and a server: one reconcile on objects in memory, through the hub
 //! that the host uses.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use pilothouse_core::{
-    ActionResult, ControllerSettings, Delta, Finished, FollowUp, Hub, Kind, Listing, Manifest,
-    Next, NextRun, Object, ObjectKey, Outcome, Plugin, PluginId, Reader, Rehearsal, Request,
-    ResourceVersion, RunError, SubjectKey, Writing,
+    ActionResult, ControllerSettings, Delta, Exchange, Finished, FollowUp, Granted, Grants, Hub,
+    Kind, KindName, Listing, Manifest, Next, NextRun, Object, ObjectKey, Outcome, Plugin, PluginId,
+    ReadGrant, Reader, Rehearsal, Request, ResourceVersion, RunError, ServedKind, SubjectKey,
+    WriteGrant, Writing,
 };
 use serde_json::Value;
 
@@ -49,9 +50,11 @@ fn hub_with(plugin: Arc<dyn Plugin>, objects: &[Value]) -> Result<(Hub, PluginId
     // concurrency.
     let settings = ControllerSettings {
         concurrency: u32::MAX,
+        grants: everything(plugin.manifest()),
         ..ControllerSettings::default()
     };
     let plugin = hub.join(plugin, &settings, Duration::ZERO)?;
+    serve_kinds(&mut hub, plugin, objects);
     for (informer, (source, _)) in hub.wanted() {
         let kind = source.kind;
         let of_kind = objects.iter().filter(|object| kind_of(object) == kind);
@@ -67,6 +70,61 @@ fn hub_with(plugin: Arc<dyn Plugin>, objects: &[Value]) -> Result<(Hub, PluginId
         hub.apply(informer, delta, Duration::ZERO);
     }
     Ok((hub, plugin))
+}
+
+/// Grants all that a manifest asks for, patterns included.
+fn everything(manifest: &Manifest) -> Grants {
+    let reads = manifest.reads.iter().map(|read| ReadGrant {
+        kind: KindName::of(&read.kind),
+        namespaces: BTreeSet::new(),
+    });
+    let writes = manifest.writes.iter().map(|write| WriteGrant {
+        kind: KindName::of(&write.kind),
+        subresource: write.subresource.clone(),
+        verbs: write.verbs.iter().copied().collect(),
+        namespaces: BTreeSet::new(),
+        names: BTreeSet::new(),
+        force: true,
+    });
+    Grants {
+        what: Granted::Listed {
+            reads: reads.collect(),
+            writes: writes.collect(),
+            events: true,
+        },
+        ..Grants::default()
+    }
+}
+
+/// Has a plugin with patterns watch the kinds of these objects, which are served with every verb.
+fn serve_kinds(hub: &mut Hub, plugin: PluginId, objects: &[Value]) {
+    if !hub.wants_kinds() {
+        return;
+    }
+    let mut served: BTreeMap<Kind, bool> = BTreeMap::new();
+    for object in objects {
+        let is_namespaced = object["metadata"]["namespace"].is_string();
+        *served.entry(kind_of(object)).or_default() |= is_namespaced;
+    }
+    let verbs = "create delete deletecollection get list patch update watch";
+    let kinds = served.iter().map(|(kind, is_namespaced)| ServedKind {
+        kind: kind.clone(),
+        resource: format!("{}s", kind.kind.to_lowercase()),
+        is_namespaced: *is_namespaced,
+        verbs: verbs.split(' ').map(str::to_owned).collect(),
+        subresources: vec!["status".to_owned()],
+    });
+    drop(hub.set_kinds(kinds.collect(), Duration::ZERO));
+    hub.ask_for(plugin, &served.into_keys().collect());
+    while let Some(mut widening) = hub.prepare_widening(usize::MAX, Duration::ZERO) {
+        loop {
+            widening.build(Duration::ZERO);
+            match hub.exchange(widening, Duration::ZERO) {
+                Exchange::Again(again) => widening = *again,
+                Exchange::Done(_) | Exchange::Refused(..) => break,
+            }
+        }
+    }
 }
 
 /// Runs each key of a plugin again a second after it has succeeded, on the same request: it is not

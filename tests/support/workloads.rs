@@ -88,6 +88,7 @@ impl WorkloadRig {
             | "controllerrevisions" => "apis/apps/v1",
             "cronjobs" | "jobs" => "apis/batch/v1",
             "events" => "apis/events.k8s.io/v1",
+            "poddisruptionbudgets" => "apis/policy/v1",
             _ => "api/v1",
         };
         if resource == "nodes" {

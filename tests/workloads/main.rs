@@ -7,8 +7,10 @@
 
 mod daemonset;
 mod deployment;
+mod disruption;
 mod job;
 mod replicas;
 mod replicaset;
 mod replicationcontroller;
+mod resourcequota;
 mod statefulset;

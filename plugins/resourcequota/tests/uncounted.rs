@@ -3,75 +3,90 @@
 
 use std::time::Duration;
 
-use pilothouse_sdk::testing::to_json;
+use pilothouse_sdk::testing::{FakeCluster, to_json};
 use pilothouse_sdk::{
-    Controller, Host, Level, Next, ObjectRef, Outcome, Query, ReadError, Request, ServedKind,
+    Controller, Failure, Host, Level, Manifest, Next, ObjectRef, Outcome, Query, ReadError,
+    Request, ServedKind,
 };
 use resourcequota::ResourceQuotaController;
 use serde_json::{Value, json};
 
-/// A cluster without objects, in which only the kinds are of interest.
-struct Kinds(Result<Vec<ServedKind>, ReadError>);
+const SECRET: &str = "v1/Secret";
 
-impl Host for Kinds {
-    fn get_json(&self, _: &ObjectRef) -> Result<Option<String>, ReadError> {
-        Ok(None)
+/// The plugin on a host that says something else about the kinds.
+struct On<const IS_GRANTED: bool>;
+
+struct Partial<'a> {
+    host: &'a dyn Host,
+    is_granted: bool,
+}
+
+impl<const IS_GRANTED: bool> Controller for On<IS_GRANTED> {
+    fn manifest() -> Manifest {
+        ResourceQuotaController::manifest()
     }
 
-    fn list_json(&self, _: &Query) -> Result<String, ReadError> {
-        Ok("[]".to_owned())
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+        let host = Partial {
+            host,
+            is_granted: IS_GRANTED,
+        };
+        ResourceQuotaController::reconcile(request, &host)
+    }
+}
+
+/// Secrets cannot be listed. Or no kinds are granted.
+impl Host for Partial<'_> {
+    fn get_json(&self, object: &ObjectRef) -> Result<Option<String>, ReadError> {
+        self.host.get_json(object)
+    }
+
+    fn list_json(&self, query: &Query) -> Result<String, ReadError> {
+        self.host.list_json(query)
     }
 
     fn list_page_json(
         &self,
         query: &Query,
-        _: Option<&ObjectRef>,
-        _: u32,
+        after: Option<&ObjectRef>,
+        limit: u32,
     ) -> Result<String, ReadError> {
-        assert_ne!(query.kind, "v1/Secret", "it cannot be listed");
-        Ok("[]".to_owned())
+        assert_ne!(query.kind, SECRET, "it cannot be listed");
+        self.host.list_page_json(query, after, limit)
     }
 
-    fn served_kinds(&self, _: &str) -> Result<Vec<ServedKind>, ReadError> {
-        self.0.clone()
+    fn served_kinds(&self, pattern: &str) -> Result<Vec<ServedKind>, ReadError> {
+        if !self.is_granted {
+            return Err(ReadError::Denied("* is not granted".to_owned()));
+        }
+        let mut kinds = self.host.served_kinds(pattern)?;
+        for kind in kinds.iter_mut().filter(|kind| kind.kind == SECRET) {
+            kind.unavailable = Some("HTTP 403".to_owned());
+        }
+        Ok(kinds)
     }
 
     fn now(&self) -> Duration {
-        Duration::from_secs(1_000_000)
+        self.host.now()
     }
 
-    fn log(&self, _: Level, _: &str, _: &[(&str, &str)]) {}
-}
-
-fn kind(kind: &str, resource: &str, unavailable: Option<&str>) -> ServedKind {
-    let verbs = ["create", "delete", "list", "watch"];
-    ServedKind {
-        kind: kind.to_owned(),
-        resource: resource.to_owned(),
-        namespaced: true,
-        verbs: verbs.map(str::to_owned).into(),
-        subresources: Vec::new(),
-        unavailable: unavailable.map(str::to_owned),
+    fn log(&self, level: Level, message: &str, fields: &[(&str, &str)]) {
+        self.host.log(level, message, fields);
     }
 }
 
-/// What is decided about a quota of a pod, a ConfigMap and a Secret, of which two are counted.
-fn decide(kinds: &Kinds) -> Outcome {
+/// What is decided about a quota of pods, ConfigMaps and Secrets.
+fn decide<C: Controller>() -> Outcome {
     let quota = json!({
-        "apiVersion": "v1", "kind": "ResourceQuota",
-        "metadata": {"namespace": "n", "name": "q", "uid": "u"},
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"namespace": "n", "name": "q"},
         "spec": {"hard": {"pods": "1", "configmaps": "1", "count/secrets": "1"}},
         "status": {"used": {"count/secrets": "1"}},
     });
-    let request = Request {
-        key: Some(ObjectRef::new("v1/ResourceQuota", "n", "q")),
-        object: Some(quota.to_string()),
-        attempt: 1,
-        previous: Vec::new(),
-        memo: None,
-        config: "{}".to_owned(),
-    };
-    ResourceQuotaController::reconcile(&request, kinds).expect("it is decided")
+    let cluster = FakeCluster::new(C::manifest())
+        .defining("v1/ConfigMap", true)
+        .defining(SECRET, true)
+        .with(quota);
+    cluster.reconcile::<C>("n", "q").expect("it is decided")
 }
 
 fn used(outcome: &Outcome) -> Value {
@@ -88,10 +103,7 @@ fn retry(outcome: &Outcome) -> &str {
 
 #[test]
 fn a_kind_that_cannot_be_listed_stays_as_it_was_and_the_rest_is_counted() {
-    let outcome = decide(&Kinds(Ok(vec![
-        kind("v1/ConfigMap", "configmaps", None),
-        kind("v1/Secret", "secrets", Some("HTTP 403")),
-    ])));
+    let outcome = decide::<On<true>>();
     assert_eq!(retry(&outcome), "secrets: HTTP 403");
     let wanted = json!({"pods": "0", "configmaps": "0", "count/secrets": "1"});
     assert_eq!(used(&outcome), wanted);
@@ -99,8 +111,7 @@ fn a_kind_that_cannot_be_listed_stays_as_it_was_and_the_rest_is_counted() {
 
 #[test]
 fn without_a_grant_of_every_kind_the_rest_is_counted() {
-    let denied = ReadError::Denied("* is not granted".to_owned());
-    let outcome = decide(&Kinds(Err(denied)));
+    let outcome = decide::<On<false>>();
     assert_eq!(retry(&outcome), "* is not granted");
     assert_eq!(used(&outcome), json!({"pods": "0", "count/secrets": "1"}));
 }
