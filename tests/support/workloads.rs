@@ -210,6 +210,7 @@ pub fn path_of(namespace: &str, resource: &str, name: &str) -> String {
         "cronjobs" | "jobs" => "apis/batch/v1",
         "endpointslices" => "apis/discovery.k8s.io/v1",
         "events" => "apis/events.k8s.io/v1",
+        "poddisruptionbudgets" => "apis/policy/v1",
         _ => "api/v1",
     };
     let path = match resource {

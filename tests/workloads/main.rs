@@ -8,6 +8,7 @@
 mod cronjob;
 mod daemonset;
 mod deployment;
+mod disruption;
 mod endpoints;
 mod endpointslice;
 mod endpointslicemirroring;
@@ -19,6 +20,7 @@ mod pod_garbage_collector;
 mod replicas;
 mod replicaset;
 mod replicationcontroller;
+mod resourcequota;
 mod serviceaccount;
 mod services;
 mod statefulset;

@@ -295,34 +295,57 @@ mod tests {
         assert!(missing[0].starts_with("no plugin is called cronjob-controller"));
     }
 
-    /// Those of the README's list that are marked, and what the Makefile builds.
-    #[test]
-    fn the_readme_marks_the_controllers_that_are_shipped() {
-        let readme = include_str!("../../../README.md");
-        let rows = readme.lines().filter_map(|line| {
-            let name = line.strip_prefix("| `")?.strip_suffix(" |")?;
-            let (name, plugin) = name.split_once("` |")?;
-            name.ends_with("-controller")
-                .then_some((name, plugin.trim()))
+    /// The rows of a document's list: the controller, and what stands in the other columns.
+    fn rows(document: &'static str) -> Vec<(&'static str, &'static str)> {
+        let rows = document.lines().filter_map(|line| {
+            let row = line.strip_prefix("| `")?.strip_suffix('|')?;
+            let (name, rest) = row.split_once("` |")?;
+            name.ends_with("-controller").then_some((name, rest.trim()))
         });
-        let rows: Vec<(&str, &str)> = rows.collect();
+        let rows: Vec<_> = rows.collect();
         let names: Vec<&str> = rows.iter().map(|(name, _)| *name).collect();
         let upstream: Vec<&str> = UPSTREAM.iter().map(|(name, _)| *name).collect();
         assert_eq!(names, upstream, "the list is upstream's");
+        rows
+    }
 
+    /// What the Makefile builds.
+    fn shipped() -> Vec<&'static str> {
         let makefile = include_str!("../../../Makefile");
         let shipped = makefile
             .lines()
             .find_map(|line| line.strip_prefix("rust_plugins := "));
-        let shipped: Vec<&str> = shipped.unwrap().split_whitespace().collect();
-        for (name, marked) in &rows {
-            let ours = shipped.iter().find(|plugin| canonical(plugin) == *name);
-            let wanted = ours.map(|plugin| format!("[{plugin}](plugins/{plugin})"));
-            assert_eq!(*marked, wanted.unwrap_or_default(), "{name}");
+        shipped.unwrap().split_whitespace().collect()
+    }
+
+    /// How a document marks the controller, if it is shipped.
+    fn mark(name: &str, folder: &str) -> String {
+        let shipped = shipped();
+        let ours = shipped.iter().find(|plugin| canonical(plugin) == name);
+        let mark = ours.map(|plugin| format!("[{plugin}]({folder}/{plugin})"));
+        mark.unwrap_or_default()
+    }
+
+    #[test]
+    fn the_readme_marks_the_controllers_that_are_shipped() {
+        for (name, marked) in rows(include_str!("../../../README.md")) {
+            assert_eq!(marked, mark(name, "plugins"), "{name}");
         }
-        let others = shipped
-            .iter()
+        let others = shipped()
+            .into_iter()
             .filter(|plugin| !is_upstream(canonical(plugin)));
         assert_eq!(others.count(), 0, "each stands for one of upstream's");
+    }
+
+    /// The page for operators has another column, which says what differs where there is a plugin.
+    #[test]
+    fn the_page_for_operators_marks_them_too_and_says_what_differs() {
+        let page = include_str!("../../../docs/kube-controller-manager.md");
+        for (name, columns) in rows(page) {
+            let (marked, differs) = columns.split_once('|').unwrap();
+            let mark = mark(name, "../plugins");
+            assert_eq!(marked.trim(), mark, "{name}");
+            assert!(mark.is_empty() || !differs.trim().is_empty(), "{name}");
+        }
     }
 }
