@@ -342,7 +342,7 @@ impl Controller {
     /// Kinds of its patterns have got informers, whose objects other plugins may have had listed:
     /// then no change tells of them.
     pub fn start_widened(&mut self, informers: &[InformerId], snapshot: &Snapshot, now: Time) {
-        let has_objects = |informer: &InformerId| snapshot.informers[*informer].len() > 0;
+        let has_objects = |informer: &InformerId| !snapshot.informers[*informer].is_empty();
         if self.installed.subjects().are_of_patterns() && informers.iter().any(has_objects) {
             self.start(snapshot, now);
         }
