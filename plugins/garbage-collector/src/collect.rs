@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::dependents::survey;
 use crate::events::misplaced;
 use crate::item::{FOREGROUND, ItemMetadata, ORPHAN};
-use crate::owners::Owners;
+use crate::owners::{Owners, Seen};
 
 /// The most owners of which an outcome asks the server whether they are there: of the hundred
 /// questions that it may ask, one is about the object itself.
@@ -20,16 +20,30 @@ pub fn collect(
     metadata: &ItemMetadata,
     host: &dyn Host,
 ) -> Result<Outcome, Failure> {
+    let before: Seen = request.memo().unwrap_or_default();
+    let owners = Owners::of(metadata, &before, host)?;
+    let outcome = decide(request, metadata, &owners, host)?;
+    Ok(match owners.seen.is_empty() {
+        true => outcome,
+        false => outcome.remember(&Seen(owners.seen))?,
+    })
+}
+
+fn decide(
+    request: &Request,
+    metadata: &ItemMetadata,
+    owners: &Owners<'_>,
+    host: &dyn Host,
+) -> Result<Outcome, Failure> {
     let key = request.key();
-    let owners = Owners::of(metadata, host)?;
-    let events = misplaced(key, &owners, host)?;
+    let events = misplaced(key, owners, host)?;
     let outcome = events.into_iter().fold(Outcome::done(), Outcome::with);
     if owners.is_unknown || !owners.misplaced.is_empty() {
         return Ok(outcome);
     }
     let gone = owners.dangling.len() + owners.waiting.len();
     if owners.solid > 0 || gone > MAX_ASKED {
-        return give_up(key, metadata, &owners, outcome);
+        return give_up(key, metadata, owners, outcome);
     }
     if !owners.waiting.is_empty() {
         let dependents = survey(&metadata.always.uid, host)?;
@@ -38,11 +52,11 @@ pub fn collect(
             let references = metadata.owner_references.iter();
             let unblocked = references.map(|reference| reference.unblocked());
             let outcome = outcome.with(references_patch(key, metadata, unblocked.collect())?);
-            return Ok(confirmed(outcome, &owners));
+            return Ok(confirmed(outcome, owners));
         }
         if dependents.has_some {
             let outcome = delete(request, metadata, Propagation::Foreground, outcome);
-            return Ok(confirmed(outcome, &owners));
+            return Ok(confirmed(outcome, owners));
         }
     }
     // What has been asked for before is kept to.
@@ -54,7 +68,7 @@ pub fn collect(
         Propagation::Background
     };
     let outcome = delete(request, metadata, propagation, outcome);
-    Ok(confirmed(outcome, &owners))
+    Ok(confirmed(outcome, owners))
 }
 
 /// Removes the references to owners that are not there, or that wait for their dependents: another
@@ -65,13 +79,7 @@ fn give_up(
     owners: &Owners<'_>,
     outcome: Outcome,
 ) -> Result<Outcome, Failure> {
-    let mut asked = Owners {
-        solid: owners.solid,
-        dangling: owners.dangling.clone(),
-        waiting: owners.waiting.clone(),
-        misplaced: Vec::new(),
-        is_unknown: false,
-    };
+    let mut asked = owners.clone();
     asked.dangling.truncate(MAX_ASKED);
     asked.waiting.truncate(MAX_ASKED - asked.dangling.len());
     if asked.dangling.is_empty() && asked.waiting.is_empty() {
@@ -107,11 +115,11 @@ fn delete(
     outcome.confirm_unchanged(key)
 }
 
-/// Has the server confirm that the owners which are not there are not, and that those which wait
-/// still do.
+/// Has the server confirm that the owners which are not there, and have never been seen, are not, and
+/// that those which wait still do.
 fn confirmed(outcome: Outcome, owners: &Owners<'_>) -> Outcome {
-    let dangling = owners.dangling.iter().map(|(_, object)| object);
-    let outcome = dangling.fold(outcome, |outcome, object| outcome.confirm(object));
+    let dangling = owners.dangling.iter().filter(|dangling| !dangling.was_seen);
+    let outcome = dangling.fold(outcome, |outcome, it| outcome.confirm(&it.object));
     let waiting = owners.waiting.iter().map(|(_, object)| object);
     waiting.fold(outcome, |outcome, object| outcome.confirm_unchanged(object))
 }

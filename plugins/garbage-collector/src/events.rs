@@ -18,7 +18,7 @@ pub fn misplaced(
     owners: &Owners<'_>,
     host: &dyn Host,
 ) -> Result<Vec<Event>, Failure> {
-    let dangling = owners.dangling.iter().map(|(reference, _)| *reference);
+    let dangling = owners.dangling.iter().map(|dangling| dangling.reference);
     let references = dangling.chain(owners.misplaced.iter().copied());
     let mut events = Vec::new();
     for owner in references.map(|reference| &reference.owner) {

@@ -1,6 +1,7 @@
 //! Which owners of an object exist: `classifyReferences` of the upstream controller.
 
 use pilothouse_sdk::{Failure, Host, ObjectRef, ReadError, ServedKind};
+use serde::{Deserialize, Serialize};
 
 use crate::IGNORED;
 use crate::item::{Item, ItemMetadata, Reference};
@@ -19,44 +20,87 @@ enum Standing {
     OfNamespace,
 }
 
+/// What is remembered of an object between its runs: the uids of owners that have been seen. One of
+/// them that is not there any more has been deleted, and never comes back; the server need not be
+/// asked, which could not tell when the kind has gone meanwhile.
+#[derive(Default, Deserialize, Serialize)]
+pub struct Seen(pub Vec<String>);
+
+/// A reference to what is not there.
+#[derive(Clone)]
+pub struct Dangling<'a> {
+    pub reference: &'a Reference,
+    /// Where the owner would be.
+    pub object: ObjectRef,
+    /// The owner has been seen, so that it is known to be deleted.
+    pub was_seen: bool,
+}
+
 /// The owners of an object.
+#[derive(Clone, Default)]
 pub struct Owners<'a> {
     pub solid: usize,
-    /// References to what is not there, each with where it would be.
-    pub dangling: Vec<(&'a Reference, ObjectRef)>,
+    pub dangling: Vec<Dangling<'a>>,
     /// References to what waits for its dependents.
     pub waiting: Vec<(&'a Reference, ObjectRef)>,
     /// A reference to an owner that no cluster-scoped object can have.
     pub misplaced: Vec<&'a Reference>,
     /// Of some owners it cannot be told whether they are there.
     pub is_unknown: bool,
+    /// The uids of those that are there, or have been.
+    pub seen: Vec<String>,
 }
 
 impl<'a> Owners<'a> {
-    pub fn of(metadata: &'a ItemMetadata, host: &dyn Host) -> Result<Self, Failure> {
-        let mut owners = Self {
-            solid: 0,
-            dangling: Vec::new(),
-            waiting: Vec::new(),
-            misplaced: Vec::new(),
-            is_unknown: false,
-        };
+    pub fn of(metadata: &'a ItemMetadata, before: &Seen, host: &dyn Host) -> Result<Self, Failure> {
+        let mut owners = Self::default();
         for reference in &metadata.owner_references {
-            match standing(reference, &metadata.always.namespace, host)? {
-                Standing::Solid => owners.solid += 1,
-                Standing::Dangling(object) => owners.dangling.push((reference, object)),
-                Standing::Waiting(object) => owners.waiting.push((reference, object)),
-                Standing::Unknown => owners.is_unknown = true,
-                Standing::OfNamespace => owners.misplaced.push(reference),
-            }
+            let standing = standing(reference, &metadata.always.namespace, host)?;
+            owners.add(reference, standing, before);
         }
         Ok(owners)
     }
 
+    fn add(&mut self, reference: &'a Reference, standing: Standing, before: &Seen) {
+        let uid = &reference.owner.uid;
+        let was_seen = before.0.contains(uid);
+        let is_seen = match standing {
+            Standing::Solid => {
+                self.solid += 1;
+                true
+            }
+            Standing::Waiting(object) => {
+                self.waiting.push((reference, object));
+                true
+            }
+            Standing::Dangling(object) => {
+                self.dangling.push(Dangling {
+                    reference,
+                    object,
+                    was_seen,
+                });
+                was_seen
+            }
+            Standing::Unknown => {
+                self.is_unknown = true;
+                false
+            }
+            Standing::OfNamespace => {
+                self.misplaced.push(reference);
+                false
+            }
+        };
+        if is_seen {
+            self.seen.push(uid.clone());
+        }
+    }
+
     /// Whether this reference is to be given up.
     pub fn gives_up(&self, reference: &Reference) -> bool {
-        let mut gone = self.dangling.iter().chain(&self.waiting);
-        gone.any(|(gone, _)| std::ptr::eq(*gone, reference))
+        let dangling = self.dangling.iter().map(|dangling| dangling.reference);
+        let waiting = self.waiting.iter().map(|(reference, _)| *reference);
+        let mut gone = dangling.chain(waiting);
+        gone.any(|gone| std::ptr::eq(gone, reference))
     }
 }
 
