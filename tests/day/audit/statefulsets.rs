@@ -94,8 +94,12 @@ fn a_reason_to_go(audit: &mut Audit, event: &Event, set: &str, own: i64, wanted:
     if has_ended {
         return;
     }
-    if wanted.iter().any(|one| !is_in_range(one, own)) {
-        from_the_top(audit, event, set, own, wanted);
+    let unwanted = wanted.iter().filter(|one| !is_in_range(one, own)).count();
+    if unwanted > 0 {
+        // If some versions want it, it may go for an update.
+        if unwanted == wanted.len() {
+            from_the_top(audit, event, set, own, wanted);
+        }
         return;
     }
     let hash = event.now.pod().map_or("", |pod| &pod.hash);
