@@ -56,7 +56,8 @@ pub struct Kubelets {
     pods: BTreeMap<String, Known>,
     /// When which pods are looked at.
     due: BTreeSet<(Instant, String)>,
-    steps: JoinSet<String>,
+    /// Each ends with the pod and the stage that it was at.
+    steps: JoinSet<(String, Stage)>,
 }
 
 /// A pod, by its uid.
@@ -87,10 +88,7 @@ impl Kubelets {
             let idle = Instant::now() + Duration::from_secs(3600);
             tokio::select! {
                 Some(change) = changes.recv() => self.learn(&change),
-                Some(Ok(uid)) = self.steps.join_next() => {
-                    // If it has led to a change, that is told, and brings the next step.
-                    self.look_at(&uid, PAUSE);
-                }
+                Some(Ok((uid, stage))) = self.steps.join_next() => self.again(&uid, &stage),
                 () = sleep_until(next.unwrap_or(idle)), if next.is_some() => self.act(),
             }
         }
@@ -165,6 +163,18 @@ impl Kubelets {
         }
     }
 
+    /// Looks again at a pod of which a step has ended, unless the step, or anything else, has taken
+    /// it to another stage: that is told sooner or later.
+    fn again(&mut self, uid: &str, stage: &Stage) {
+        if self
+            .pods
+            .get(uid)
+            .is_some_and(|known| known.stage == *stage)
+        {
+            self.look_at(uid, PAUSE);
+        }
+    }
+
     /// Begins the steps that are due.
     fn act(&mut self) {
         while let Some((due, uid)) = self.due.first().cloned() {
@@ -185,7 +195,7 @@ impl Kubelets {
             self.steps.spawn(async move {
                 // Without an answer, or if somebody was faster, the pod is looked at again.
                 drop(step(&api, &pod, &stage, node).await);
-                uid
+                (uid, stage)
             });
         }
     }
@@ -207,8 +217,11 @@ async fn step(api: &Api, pod: &Value, stage: &Stage, node: Option<String>) -> Re
     let (name, uid) = (name_of(pod), uid_of(pod));
     let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
     let path = path_of(namespace, "pods", &name);
+    // Of what is known alone: a pod that has ended never runs again.
+    let version = &pod["metadata"]["resourceVersion"];
     let say = async |status: Value| {
-        let patch = json!({"metadata": {"uid": uid}, "status": status});
+        let metadata = json!({"uid": uid, "resourceVersion": version});
+        let patch = json!({"metadata": metadata, "status": status});
         api.merge(&format!("{path}/status"), &patch).await.map(drop)
     };
     match stage {
@@ -237,7 +250,21 @@ async fn step(api: &Api, pod: &Value, stage: &Stage, node: Option<String>) -> Re
 
 /// The status of a pod whose containers run.
 fn running(pod: &Value, is_ready: bool) -> Value {
-    json!({"phase": "Running", "conditions": with_ready(pod, is_ready)})
+    let ip = address(pod);
+    json!({
+        "phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}],
+        "conditions": with_ready(pod, is_ready),
+    })
+}
+
+/// The address of a pod, from its uid: always the same, and hardly that of another.
+fn address(pod: &Value) -> String {
+    let uid = uid_of(pod);
+    let bits = uid
+        .get(..6)
+        .and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    let [_, a, b, c] = bits.unwrap_or_default().to_be_bytes();
+    format!("10.{a}.{b}.{c}")
 }
 
 /// The status of a pod whose containers have ended.

@@ -46,16 +46,18 @@ pub(super) enum Stage {
 pub(super) fn stage_of(pod: &Value, is_node: impl Fn(&str) -> bool) -> Stage {
     let has_ended = matches!(phase(pod), "Succeeded" | "Failed");
     let is_asked = pod["metadata"]["deletionTimestamp"].is_string();
-    let is_removed = is_asked && pod["metadata"]["deletionGracePeriodSeconds"] == 0;
+    let is_removed = is_asked && is_due(pod);
+    let is_kept = pod["metadata"]["finalizers"].is_array();
     let Some(node) = pod["spec"]["nodeName"].as_str() else {
-        // Deleted now, it would be gone at once: somebody else's finalizer keeps it.
-        return match is_asked || has_ended {
-            true => Stage::Over,
-            false => Stage::Unscheduled,
+        return match (is_removed, is_asked || has_ended) {
+            (true, _) if !is_kept => Stage::Stopped,
+            (_, true) => Stage::Over,
+            (_, false) => Stage::Unscheduled,
         };
     };
     match (has_ended, is_asked) {
-        _ if is_removed => Stage::Over,
+        _ if is_removed && is_kept => Stage::Over,
+        _ if is_removed => Stage::Stopped,
         (true, true) => Stage::Stopped,
         (true, false) if is_left(pod) => Stage::Left,
         (true, false) if is_node(node) => Stage::Over,
@@ -86,12 +88,20 @@ pub(super) fn wait(pod: &Value, stage: &Stage, random: &mut Random) -> Option<Du
             let grace = Duration::from_secs(grace.unwrap_or_default());
             Some(about("stops-after", 100).min(grace))
         }
+        // The server is about to remove it by itself, unless it was killed between the two writes
+        // that this takes.
+        Stage::Stopped if is_due(pod) => Some(about("", 1000)),
         Stage::Stopped => Some(Duration::ZERO),
         Stage::Unwell => Some(about("", 200)),
         Stage::Lost => Some(about("", 600)),
         Stage::Left => Some(about("", 1500)),
         Stage::Running | Stage::Over => None,
     }
+}
+
+/// Whether a pod that is being deleted has no time left to end.
+fn is_due(pod: &Value) -> bool {
+    pod["metadata"]["deletionGracePeriodSeconds"] == 0
 }
 
 /// The phase in which a pod ends that ends by itself.
