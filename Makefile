@@ -35,7 +35,7 @@ build: check-rust ## Build the host: target/release/pilothouse
 smoke: build plugins testserver ## Do what the README says under "Run it", against an API server
 	@tests/readme.sh $(host) $(plugins_dir)
 
-run: check-rust check-go testserver plugins ## Show the main job: an API server, the host, a Service whose pods come and go
+run: check-rust check-go testserver plugins ## Show the main job: an API server, the host, a Deployment that is created, scaled and rolled out
 	$(call say,building the host and the demo)
 	cargo build --locked --package pilothouse --package pilothouse-tests --bins
 	@PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \

@@ -250,7 +250,21 @@ async fn step(api: &Api, pod: &Value, stage: &Stage, node: Option<String>) -> Re
 
 /// The status of a pod whose containers run.
 fn running(pod: &Value, is_ready: bool) -> Value {
-    json!({"phase": "Running", "conditions": with_ready(pod, is_ready)})
+    let ip = address(pod);
+    json!({
+        "phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}],
+        "conditions": with_ready(pod, is_ready),
+    })
+}
+
+/// The address of a pod, from its uid: always the same, and hardly that of another.
+fn address(pod: &Value) -> String {
+    let uid = uid_of(pod);
+    let bits = uid
+        .get(..6)
+        .and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    let [_, a, b, c] = bits.unwrap_or_default().to_be_bytes();
+    format!("10.{a}.{b}.{c}")
 }
 
 /// The status of a pod whose containers have ended.
