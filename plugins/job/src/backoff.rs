@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::objects::{Job, Pod};
+use crate::rest::Rest;
 
 const LONGEST: Duration = Duration::from_secs(600);
 
@@ -60,13 +61,16 @@ pub struct Memo {
     pub before: Failures,
     /// If it was.
     pub after: Failures,
+    /// Until when the key rests, if its last run has written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rest: Option<Rest>,
 }
 
 impl Memo {
     /// What this Job's last outcome has left.
     pub fn of(job: &Job, request: &Request) -> Option<Self> {
         let memo: Option<Self> = request.memo();
-        memo.filter(|memo| memo.job == job.metadata.uid)
+        memo.filter(|memo| memo.job == job.metadata.always.uid)
     }
 }
 

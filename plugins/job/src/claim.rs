@@ -45,7 +45,7 @@ pub fn job_uid<'a>(pod: &'a Pod, name: &str) -> Option<&'a str> {
 /// Which of `owned` the Job keeps, and which pods that nothing manages it adopts.
 pub fn claim(host: &dyn Host, job: &Job, owned: Vec<Pod>) -> Result<Claimed, Failure> {
     let mut claimed = Claimed::default();
-    let claimant = Claimant::new(Job::KIND, &job.metadata);
+    let claimant = Claimant::new(Job::KIND, &job.metadata.always);
     let owned = owned.into_iter().filter(|pod| pod.controller().is_some());
     for pod in owned.chain(orphans(host, job)?) {
         match claimant.claim(&pod, job.selects(&pod.metadata.labels)) {
@@ -66,7 +66,7 @@ fn orphans(host: &dyn Host, job: &Job) -> Result<Vec<Pod>, Failure> {
     let Some(selector) = selector.filter(|_| !job.is_being_deleted()) else {
         return Ok(Vec::new());
     };
-    let (namespace, selector) = (&job.metadata.namespace, selector.filter()?);
+    let (namespace, selector) = (&job.metadata.always.namespace, selector.filter()?);
     let mut orphans = Vec::new();
     // Most are the Job's own already, and are not decoded again.
     for page in host.pages::<Selected>(Pod::KIND, Some(namespace), &selector, PAGE) {

@@ -11,11 +11,11 @@ const CONTROLLER: &str = "kubernetes.io/job-controller";
 
 impl Job {
     pub fn object_ref(&self) -> ObjectRef {
-        self.metadata.of_kind(Self::KIND)
+        self.metadata.always.of_kind(Self::KIND)
     }
 
     pub fn is_being_deleted(&self) -> bool {
-        self.metadata.deletion_timestamp.is_some()
+        self.metadata.always.deletion_timestamp.is_some()
     }
 
     /// True if another controller runs this Job.

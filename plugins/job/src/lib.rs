@@ -14,6 +14,7 @@ mod objects;
 mod observed;
 mod orphans;
 mod pods;
+mod rest;
 mod status;
 mod success_policy;
 mod sync;
@@ -63,6 +64,11 @@ impl Controller for JobController {
         }
         let key = request.key();
         let job = request.object::<Job>()?;
+        if let Some(job) = job.as_ref().filter(|job| is_to_be_run(job))
+            && let Some(outcome) = rest::resting(request, job, host.now())?
+        {
+            return Ok(outcome);
+        }
         let owned = claim::owned(host, key)?;
         let leftovers = Leftovers::among(&owned, &key.name, job.as_ref());
         let events = job.as_ref().map(|job| events::about_pods(job, request));

@@ -12,10 +12,19 @@ use workloads::ranking::InitContainer;
 #[derive(Deserialize, Projection)]
 #[projection(kind = "batch/v1/Job")]
 pub struct Job {
-    pub metadata: Metadata,
+    pub metadata: JobMetadata,
     pub spec: JobSpec,
     #[serde(default)]
     pub status: JobStatus,
+}
+
+#[derive(Deserialize, Projection)]
+pub struct JobMetadata {
+    #[serde(flatten)]
+    pub always: Metadata,
+    /// Moves with the spec.
+    #[serde(default)]
+    pub generation: i64,
 }
 
 #[derive(Deserialize, Projection)]

@@ -31,7 +31,7 @@ impl Leftovers {
             let Some(uid) = job_uid(pod, name) else {
                 continue;
             };
-            let is_own = job.is_some_and(|job| job.metadata.uid == uid);
+            let is_own = job.is_some_and(|job| job.metadata.always.uid == uid);
             if has_ended || !is_own {
                 leftovers
                     .actions
@@ -61,7 +61,7 @@ pub fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure>
         return Ok(Outcome::done());
     };
     let job = host.get_as::<Job>(namespace, name)?;
-    let Some(job) = job.filter(|job| job.metadata.uid == uid) else {
+    let Some(job) = job.filter(|job| job.metadata.always.uid == uid) else {
         return Ok(free.confirm(&request.key().of_kind(Job::KIND).named(name)));
     };
     let is_left = job.is_finished() && !job.is_managed_by_another();

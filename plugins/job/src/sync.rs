@@ -15,12 +15,10 @@ use crate::manage::{MAX_ENDED, Step, next_step};
 use crate::objects::{Job, JobCondition, JobStatus, Pod};
 use crate::observed::{Circumstances, Observed, size};
 use crate::pods::TRACKING;
+use crate::rest::{REST, Rest};
 use crate::status::seconds;
 use crate::tracking::{Tracked, track};
 use crate::verdict::{Verdict, time_left, verdict};
-
-/// The least time between two runs that write. Pods of a Job often change together.
-const REST: Duration = Duration::from_secs(1);
 
 /// Runs the Job, whose name `owned` have as that of an owner.
 ///
@@ -51,14 +49,15 @@ pub fn sync(
 
     let key = job.object_ref();
     let first = tracked.first.patch(&job.status, &key)?;
-    let memo = Memo {
-        job: job.metadata.uid.clone(),
+    let mut memo = Memo {
+        job: job.metadata.always.uid.clone(),
         after: if first.is_some() {
             observed.failures.clone()
         } else {
             known.failures.clone()
         },
         before: known.failures,
+        rest: None,
     };
     let mut outcome = stage(Outcome::done(), actions);
     if !is_cautious {
@@ -78,7 +77,11 @@ pub fn sync(
         outcome = outcome.confirm(&key);
     }
     if outcome.actions().next().is_some() {
-        outcome = outcome.not_before(REST);
+        if is_cautious {
+            outcome = outcome.not_before(REST);
+        } else {
+            memo.rest = Some(Rest::after(job, known.now));
+        }
     }
     if let Some(wait) = plan.wait {
         outcome = outcome.requeue_after(wait);

@@ -19,7 +19,7 @@ const MAX_PREFIX: usize = 55;
 
 /// A pod of a Job without indexes.
 pub fn pod(job: &Job) -> Value {
-    let owner = Claimant::new(Job::KIND, &job.metadata).controller_reference();
+    let owner = Claimant::new(Job::KIND, &job.metadata.always).controller_reference();
     let mut pod = template::pod(&job.spec.template, &job.object_ref(), &owner);
     let finalizers = pod["metadata"]["finalizers"].as_array().cloned();
     let mut finalizers = finalizers.unwrap_or_default();
@@ -35,7 +35,7 @@ pub fn pod(job: &Job) -> Value {
 pub fn indexed_pod(job: &Job, index: i64, replaced: Option<&Pod>) -> Value {
     let mut pod = pod(job);
     let metadata = &mut pod["metadata"];
-    metadata["generateName"] = prefix(&job.metadata.name, index).into();
+    metadata["generateName"] = prefix(&job.metadata.always.name, index).into();
     metadata["annotations"][INDEX] = index.to_string().into();
     metadata["labels"][INDEX] = index.to_string().into();
     if job.spec.backoff_limit_per_index.is_some() {
@@ -50,7 +50,7 @@ pub fn indexed_pod(job: &Job, index: i64, replaced: Option<&Pod>) -> Value {
             add_index_variable(containers);
         }
     }
-    pod["spec"]["hostname"] = format!("{}-{index}", job.metadata.name).into();
+    pod["spec"]["hostname"] = format!("{}-{index}", job.metadata.always.name).into();
     pod
 }
 
