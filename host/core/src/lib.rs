@@ -56,6 +56,7 @@ pub use reads::ReadSets;
 pub use reads::error::ReadError;
 pub use reads::read::{Filter, Read};
 pub use reads::reader::{KnownKind, Reader};
+pub use reads::source::{Origin, Source};
 
 // Which key runs next.
 pub use queue::backoff::Backoff;

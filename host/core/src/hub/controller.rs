@@ -37,6 +37,7 @@ use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Subscribed, Subscription};
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
+use crate::model::served_kind::ServedKind;
 use crate::model::subject_key::SubjectKey;
 use crate::queue::{LOW, NORMAL, Priority, Time};
 pub(super) use changed::KeyedChange;
@@ -230,9 +231,8 @@ impl Controller {
         now: Time,
     ) {
         if self.installed.uses(informer) {
-            let subjects = self.installed.subjects();
             self.keys
-                .wake_readers(informer, key, subjects, priority, now);
+                .wake_readers(informer, key, &self.installed, priority, now);
         }
     }
 
@@ -286,6 +286,31 @@ impl Controller {
         self.patterns.ask(self.installed.scope(), kinds);
     }
 
+    /// Has the kinds listed that the cluster serves and whose objects belong to lists of patterns
+    /// that its keys have made.
+    pub fn ask_for_lists<'a>(&mut self, served: impl Iterator<Item = &'a ServedKind>) {
+        let (scope, reads) = (self.installed.scope(), self.keys.reads());
+        self.patterns.ask_for_lists(scope, reads, served);
+    }
+
+    /// The informers whose objects are in lists of its patterns while the cluster serves these
+    /// kinds.
+    pub fn in_lists(&self, served: &BTreeMap<Kind, ServedKind>) -> BTreeSet<InformerId> {
+        self.installed.in_lists(served)
+    }
+
+    /// All objects of an informer come into lists of its patterns, or leave them. Queues the keys
+    /// whose lists have some of them.
+    pub fn wake_lists(&mut self, informer: InformerId, snapshot: &Snapshot, now: Time) {
+        let present = Present {
+            installed: &self.installed,
+            snapshot,
+            now,
+        };
+        let comparisons = self.keys.wake_lists(informer, present);
+        self.turns.charge(comparisons);
+    }
+
     /// Forgets the kinds that were asked about and are not served any more.
     pub fn keep_served(&mut self, is_served: impl Fn(&Kind) -> bool) {
         self.patterns.keep_served(is_served);
@@ -325,8 +350,8 @@ impl Controller {
         is_served: impl Fn(&Kind) -> bool,
         now: Time,
     ) -> BTreeMap<InformerId, Subscribed> {
-        let (scope, reads) = (self.installed.scope(), self.keys.reads());
-        let ending = self.patterns.ending(scope, reads, is_served, now);
+        let reads = self.keys.reads();
+        let ending = self.patterns.ending(&self.installed, reads, is_served, now);
         let before = self.installed.subscriptions().clone();
         for kind in &ending {
             self.patterns.end(&mut self.installed, kind);
@@ -489,6 +514,9 @@ impl Controller {
             now,
         };
         let (is_unseen, priority) = (matches!(finished.end, End::Unseen), finished.held.priority);
+        if !is_unseen {
+            self.patterns.wait_no_more(&finished.held.request.key);
+        }
         let key = is_unseen.then(|| finished.held.request.key.clone());
         let conclusion = Conclusion {
             looping: self.keys.finished(finished, present),

@@ -50,13 +50,13 @@ fn unanchored(read: &Read) -> Option<&LabelSelector> {
 /// may write.
 pub(super) fn widened(read: Read, is_everywhere: bool) -> Read {
     match read {
-        Read::List(informer, namespace, _) => Read::List(
-            informer,
+        Read::List(source, namespace, _) => Read::List(
+            source,
             namespace.filter(|_| !is_everywhere),
             Filter::Everything,
         ),
         applied @ Read::Applied(..) => applied,
-        Read::Object(informer, _) => Read::List(informer, None, Filter::Everything),
+        Read::Object(informer, _) => Read::list(informer, None, Filter::Everything),
     }
 }
 
@@ -100,11 +100,12 @@ mod tests {
     use super::*;
     use crate::model::key::ObjectKey;
     use crate::model::selector::Requirement;
+    use crate::reads::source::Source;
 
     fn absent(number: usize) -> Read {
         let requirements = vec![Requirement::Absent(format!("k{number}"))];
         let filter = Filter::Labels(LabelSelector { requirements });
-        Read::List(7, Some("default".into()), filter)
+        Read::list(7, Some("default".into()), filter)
     }
 
     fn key(number: usize) -> SubjectKey {
@@ -119,7 +120,7 @@ mod tests {
     }
 
     fn everything(namespace: Option<&str>) -> Read {
-        Read::List(7, namespace.map(Arc::from), Filter::Everything)
+        Read::list(7, namespace.map(Arc::from), Filter::Everything)
     }
 
     #[test]
@@ -168,6 +169,26 @@ mod tests {
     }
 
     #[test]
+    fn fifty_thousand_keys_that_list_a_pattern_are_within_the_memory_of_a_plugin() {
+        let mut sets = ReadSets::default();
+        for number in 0..50_000 {
+            let uid = format!("22222222-2222-3333-4444-{number:012}");
+            let all = Source::Pattern("*".into());
+            let read = Read::List(all, None, Filter::Index(0, uid.into()));
+            sets.set(&key(number), [read].into());
+        }
+        assert_eq!((sets.len(), sets.coarse()), (50_000, 0));
+        assert!(sets.held.bytes < BYTES / 4, "{}", sets.held.bytes);
+        let last = key(49_999);
+        let widened = sets
+            .of(&last)
+            .next()
+            .map(|read| widened(read.clone(), true));
+        let all = Source::Pattern("*".into());
+        assert_eq!(widened, Some(Read::List(all, None, Filter::Everything)));
+    }
+
+    #[test]
     fn one_label_leads_to_some_thousand_reads() {
         let mut sets = ReadSets::default();
         let linux = |number: usize| {
@@ -176,7 +197,7 @@ mod tests {
                 Requirement::Absent(format!("k{number}")),
             ];
             let filter = Filter::Labels(LabelSelector { requirements });
-            Read::List(7, Some("default".into()), filter)
+            Read::list(7, Some("default".into()), filter)
         };
         for number in 0..OF_LABEL + 10 {
             sets.set(&key(number), [linux(number)].into());

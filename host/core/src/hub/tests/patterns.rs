@@ -228,15 +228,16 @@ fn an_object_of_a_kind_that_cannot_be_listed_cannot_be_read_and_is_woken_for() {
 }
 
 #[test]
-fn a_kind_that_comes_and_goes_wakes_who_asked_and_lets_its_informer_go() {
+fn a_kind_that_comes_and_goes_wakes_who_lists_its_objects_and_lets_its_informer_go() {
     let (mut rig, seen) = rig(&[], list_all);
     assert_eq!(rig.run(), ["s"]);
     assert_eq!(last(&seen), "");
     rig.serve(&[kind("A")]);
-    assert_eq!(rig.run(), ["s"]);
+    assert!(rig.run().is_empty(), "nobody is woken to ask for it");
     rig.widen(10);
+    assert!(rig.run().is_empty(), "it has no object yet");
     rig.list(&kind("A"), &["x"]);
-    rig.run();
+    assert_eq!(rig.run(), ["s"]);
     assert_eq!(last(&seen), "A/x");
     rig.serve(&[]);
     assert_eq!(rig.watched_kinds(), ["v1/Service"]);
@@ -244,6 +245,102 @@ fn a_kind_that_comes_and_goes_wakes_who_asked_and_lets_its_informer_go() {
     assert_eq!(last(&seen), "");
     rig.serve(&[]);
     assert!(rig.run().is_empty(), "nothing has changed");
+}
+
+/// A plugin with a key for each of these teams, which lists the objects of its team.
+fn teams(rig: &mut Rig, kinds: &[Kind], teams: &[&str]) {
+    rig.join_with(reads_all("p"), &settings(), |request, reader| {
+        let team = request.key.object.name.to_string();
+        let filter = ListFilter::Index("team".into(), team);
+        let listed = reader.list(&any(), None, &filter);
+        listed.map_err(|error| RunError::Trap(error.to_string()))?;
+        Ok(Outcome::default())
+    });
+    rig.serve(kinds);
+    rig.sync(&service());
+    for team in teams {
+        rig.put(&service(), team, "");
+    }
+    rig.run();
+    rig.widen(100);
+    for kind in kinds.iter().filter(|kind| **kind != service()) {
+        rig.list(kind, &[]);
+    }
+    rig.run();
+}
+
+#[test]
+fn a_list_of_a_pattern_is_one_read_and_a_change_of_any_of_its_kinds_wakes_who_it_concerns() {
+    let kinds: Vec<Kind> = (10..70).map(|number| kind(&format!("K{number}"))).collect();
+    let mut rig = Rig::default();
+    teams(&mut rig, &kinds, &["x", "y", "z"]);
+    let keys = |rig: &Rig| rig.hub.status(rig.now).remove(0).keys;
+    assert_eq!(keys(&rig).recorded_reads, 3, "one for each key");
+    for kind in &kinds {
+        rig.put(kind, "o", r#""team":"y""#);
+        assert_eq!(rig.run(), ["y"]);
+    }
+    rig.put(&kinds[7], "o", r#""team":"z""#);
+    assert_eq!(rig.run(), ["y", "z"], "it leaves one list for another");
+    rig.put(&kinds[8], "p", r#""team":"w""#);
+    assert!(rig.run().is_empty());
+    rig.remove(&kinds[9], "o");
+    assert_eq!(rig.run(), ["y"]);
+    assert_eq!(keys(&rig).recorded_reads, 3);
+}
+
+#[test]
+fn an_object_of_a_kind_that_comes_later_wakes_who_lists_it_and_nobody_else() {
+    let mut rig = Rig::default();
+    teams(&mut rig, &[kind("A")], &["x", "y"]);
+    rig.serve(&[kind("A"), kind("B")]);
+    rig.widen(10);
+    rig.list(&kind("B"), &["o"]);
+    assert!(rig.run().is_empty(), "it is of no team");
+    rig.put(&kind("B"), "p", r#""team":"x""#);
+    assert_eq!(rig.run(), ["x"]);
+    rig.serve(&[kind("A")]);
+    assert_eq!(rig.run(), ["x"], "the object leaves its list");
+}
+
+#[test]
+fn objects_that_another_plugin_has_had_listed_come_into_the_lists_of_a_pattern() {
+    let mut rig = Rig::default();
+    teams(&mut rig, &[kind("A")], &["x", "y"]);
+    let mut other = manifest("other");
+    other.reads = vec![ReadDeclaration::new(kind("B"), vec![])];
+    other.reconciles = vec![];
+    other.writes = vec![];
+    rig.join(other, |_: &Request, _: &mut Reader| Ok(Outcome::default()));
+    rig.sync(&kind("B"));
+    rig.put(&kind("B"), "o", r#""team":"x""#);
+    rig.run();
+    rig.serve(&[kind("A"), kind("B")]);
+    rig.widen(10);
+    assert_eq!(rig.run(), ["x"]);
+    // Of a kind with many objects it is not found out whose lists they are in.
+    for name in ["p", "q", "r"] {
+        rig.put(&kind("B"), name, "");
+    }
+    rig.serve(&[kind("A")]);
+    assert_eq!(rig.run(), ["x", "y"]);
+}
+
+#[test]
+fn a_kind_that_is_named_is_in_the_lists_of_a_pattern_while_it_is_served() {
+    let mut rig = Rig::default();
+    teams(&mut rig, &[service()], &["x", "y"]);
+    rig.put(&service(), "x", r#""team":"y""#);
+    assert_eq!(rig.run(), ["y"]);
+    rig.serve(&[kind("A")]);
+    assert_eq!(rig.run(), ["y"]);
+    rig.put(&service(), "x", r#""team":"x""#);
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &[]);
+    rig.run();
+    rig.serve(&[kind("A"), service()]);
+    assert_eq!(rig.run(), ["x"]);
 }
 
 #[test]

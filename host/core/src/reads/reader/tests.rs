@@ -108,10 +108,10 @@ fn it_stays_open_whether_a_read_has_an_answer_if_too_many_objects_would_be_exami
     let reader = reader(&objects);
     let has_answer = |read: &Read, mut left: usize| read.has_answer(&reader.snapshot, &mut left);
     let requirements = vec![Requirement::Exists("k".into())];
-    let none = Read::List(0, None, Filter::Labels(LabelSelector { requirements }));
+    let none = Read::list(0, None, Filter::Labels(LabelSelector { requirements }));
     assert_eq!(has_answer(&none, 100), Some(false));
     assert_eq!(has_answer(&none, 99), None);
-    let all = Read::List(0, None, Filter::Everything);
+    let all = Read::list(0, None, Filter::Everything);
     assert_eq!(has_answer(&all, 1), Some(true));
     let one = Read::Object(0, key(1));
     assert_eq!(
