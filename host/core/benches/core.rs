@@ -8,10 +8,10 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use pilothouse_core::{
-    Backoff, Cache, Delta, Detail, FieldPath, Filter, InformerKey, Kind, KindScope, LabelSelector,
-    ListFilter, Listing, NORMAL, Object, ObjectKey, Origin, Read, ReadSets, Reader, Requirement,
-    ResourceVersion, Scope, ScopePart, Snapshot, Source, SubjectKey, Subscribed, Subscription,
-    WorkQueue,
+    Backoff, Cache, Delta, Detail, FieldPath, Filter, InformerId, InformerKey, Kind, KindScope,
+    LabelSelector, ListFilter, Listing, NORMAL, Object, ObjectKey, Origin, Read, ReadSets, Reader,
+    Requirement, ResourceVersion, Scope, ScopePart, Snapshot, Source, SubjectKey, Subscribed,
+    Subscription, WorkQueue,
 };
 
 #[path = "support/pods.rs"]
@@ -19,6 +19,8 @@ mod pods;
 
 use pods::{kind, pod_json};
 
+/// The informer of pods.
+const INFORMER: InformerId = InformerId::first_at(0);
 const PODS: usize = 100_000;
 const KEYS: usize = 10_000;
 /// Keys that list a pattern.
@@ -132,7 +134,7 @@ fn caches() -> Cache {
 
     let snapshot = Snapshot {
         sequence: 0,
-        informers: Arc::new(vec![Arc::new(cache.clone())]),
+        informers: Arc::new([cache.clone()].into_iter().collect()),
     };
     let cloning = per_operation(1_000_000, |_| drop(black_box(snapshot.clone())));
     row("snapshot clone", &format!("{cloning:.1?}"), "<= 200 ns");
@@ -149,7 +151,7 @@ fn caches() -> Cache {
 
     let snapshot = Snapshot {
         sequence: 0,
-        informers: Arc::new(vec![Arc::new(cache.clone())]),
+        informers: Arc::new([cache.clone()].into_iter().collect()),
     };
     let scope = Arc::new(scope(subscribed));
     let listing = best(|_| {
@@ -171,7 +173,7 @@ fn caches() -> Cache {
 fn scope(subscribed: Subscribed) -> Scope {
     let part = ScopePart {
         namespace: None,
-        informer: 0,
+        informer: INFORMER,
         subscribed,
         is_narrowed: false,
     };
@@ -215,14 +217,17 @@ fn reads_of(number: usize) -> [Read; 3] {
     };
     let owner = format!("22222222-2222-3333-4444-{number:012}");
     [
-        Read::Object(0, ObjectKey::new(&namespace, &format!("pod-{number}"))),
+        Read::Object(
+            INFORMER,
+            ObjectKey::new(&namespace, &format!("pod-{number}")),
+        ),
         Read::List(
-            Source::Informer(0),
+            Source::Informer(INFORMER),
             Some(namespace),
             Filter::Labels(selector),
         ),
         Read::List(
-            Source::Informer(0),
+            Source::Informer(INFORMER),
             None,
             Filter::Index(1, owner.as_str().into()),
         ),
@@ -300,7 +305,7 @@ fn matching(cache: &Cache) {
     let matching = per_operation(changes.len(), |number| {
         woken += sets
             .touched(
-                Origin::of(0, None),
+                Origin::of(INFORMER, None),
                 &changes[number].key().to_key(),
                 &changes[number],
             )

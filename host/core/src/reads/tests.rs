@@ -9,7 +9,8 @@ use crate::model::key::Kind;
 use crate::model::object::{Object, ViewId};
 use crate::model::selector::{LabelSelector, Requirement};
 
-const PODS: InformerId = 0;
+const PODS: InformerId = InformerId::first_at(0);
+const OTHER: InformerId = InformerId::first_at(1);
 
 fn path(text: &str) -> FieldPath {
     FieldPath::parse(text).unwrap()
@@ -464,7 +465,7 @@ fn indexed_values_that_nobody_asks_for_are_not_looked_for() {
 fn what_a_run_has_missed_is_looked_up_and_not_searched() {
     let names =
         (0..10_000).map(|read| Read::Object(PODS, ObjectKey::new("one", &format!("r{read}"))));
-    let other = Read::list(PODS + 1, None, Filter::Everything);
+    let other = Read::list(OTHER, None, Filter::Everything);
     let mut reads: BTreeSet<Read> = names.chain([other]).collect();
     let appears = change(None, Some(&a_pod()));
     let sight = || Sight::new(&appears, of_pods());

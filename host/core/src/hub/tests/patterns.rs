@@ -138,7 +138,11 @@ fn reading(
 }
 
 fn list_all(reader: &mut Reader) -> Result<String, ReadError> {
-    let json = reader.list(&any(), None, &ListFilter::Everything)?;
+    list_of(reader, &any())
+}
+
+fn list_of(reader: &mut Reader, kind: &Kind) -> Result<String, ReadError> {
+    let json = reader.list(kind, None, &ListFilter::Everything)?;
     Ok(names(&json))
 }
 
@@ -453,6 +457,42 @@ fn a_reconcile_that_reads_what_nobody_else_did_and_what_ends_meanwhile_runs_agai
     rig.list(&kind("A"), &["y"]);
     rig.run();
     assert_eq!(last(&seen), "A/y");
+}
+
+#[test]
+fn a_guest_that_alternates_its_questions_takes_no_more_numbers_of_informers_than_it_needs() {
+    let asked = Arc::new(Mutex::new("A"));
+    let asks = asked.clone();
+    let (mut rig, seen) = rig(&[kind("A"), kind("B")], move |reader| {
+        let asks = *asks.lock().unwrap();
+        list_of(reader, &kind(asks))
+    });
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    rig.run();
+    let places = rig.hub.snapshot().informers.places();
+    for (round, other) in ["B", "A"].into_iter().cycle().take(20).enumerate() {
+        let was = std::mem::replace(&mut *asked.lock().unwrap(), other);
+        let old = rig.id(&kind(was));
+        rig.put(&service(), &format!("s{round}"), "");
+        rig.run();
+        rig.put(&kind(was), &format!("y{round}"), "");
+        rig.run();
+        rig.widen(10);
+        rig.list(&kind(other), &["z"]);
+        rig.run();
+        assert_eq!(last(&seen), format!("{other}/z"));
+        let late = rig.object(&kind(was), "late", "");
+        drop(rig.hub.narrow(rig.now));
+        rig.now += Duration::from_secs(60);
+        drop(rig.hub.narrow(rig.now));
+        // What the list-watch that has ended still brings is not taken for the other kind's.
+        assert_eq!(rig.hub.apply(old, Delta::Upsert(late), rig.now), 0);
+        assert!(rig.hub.snapshot().informers[old].is_empty());
+        assert_eq!(rig.hub.snapshot().informers[rig.id(&kind(other))].len(), 1);
+    }
+    assert_eq!(rig.hub.snapshot().informers.places(), places + 1);
 }
 
 #[test]
