@@ -321,9 +321,13 @@ impl Controller {
         &mut self,
         kind: &Kind,
         part: ScopePart,
+        snapshot: &Snapshot,
         now: Time,
     ) -> BTreeMap<InformerId, Subscribed> {
         let before = self.patterns.begin(&mut self.installed, kind, part, now);
+        if before.is_some() {
+            self.release_gates(snapshot);
+        }
         let parts = before.into_iter().flat_map(|before| before.scope.parts);
         parts.map(|part| (part.informer, part.subscribed)).collect()
     }
@@ -348,6 +352,7 @@ impl Controller {
     pub fn narrow(
         &mut self,
         is_served: impl Fn(&Kind) -> bool,
+        snapshot: &Snapshot,
         now: Time,
     ) -> BTreeMap<InformerId, Subscribed> {
         let reads = self.keys.reads();
@@ -356,11 +361,21 @@ impl Controller {
         for kind in &ending {
             self.patterns.end(&mut self.installed, kind);
         }
+        if !ending.is_empty() {
+            self.release_gates(snapshot);
+        }
         let is_ended = |informer: &InformerId| !self.installed.uses(*informer);
         let ended = before
             .into_iter()
             .filter(|(informer, _)| is_ended(informer));
         ended.collect()
+    }
+
+    /// Releases the keys whose writes only informers that have ended would show.
+    fn release_gates(&mut self, snapshot: &Snapshot) {
+        let installed = &self.installed;
+        self.keys
+            .keep_gates(|informer| installed.uses(informer), snapshot);
     }
 
     /// When there is a key to run, a thread for it, and the permission to.

@@ -166,7 +166,7 @@ impl Hub {
         for (plugin, kind, part) in widened {
             if let Some(controller) = self.controllers.get_mut(&plugin) {
                 let informer = part.informer;
-                ended.push(controller.widen(&kind, part, now));
+                ended.push(controller.widen(&kind, part, &self.snapshot, now));
                 // Another plugin may have had its objects listed already.
                 if self.served.has(&kind) {
                     controller.wake_lists(informer, &self.snapshot, now);
@@ -187,7 +187,7 @@ impl Hub {
         let served = &self.served;
         let mut ended: Vec<BTreeMap<InformerId, Subscribed>> = Vec::new();
         for controller in self.controllers.values_mut() {
-            ended.push(controller.narrow(|kind| served.has(kind), now));
+            ended.push(controller.narrow(|kind| served.has(kind), &self.snapshot, now));
         }
         for subscriptions in ended.into_iter().filter(|ended| !ended.is_empty()) {
             self.layout += 1;

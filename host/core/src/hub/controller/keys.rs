@@ -186,6 +186,11 @@ impl Keys {
         comparisons
     }
 
+    /// Stops waiting for writes that only informers which are not kept would show.
+    pub fn keep_gates(&mut self, is_kept: impl Fn(InformerId) -> bool, snapshot: &Snapshot) {
+        self.ready.keep_gates(is_kept, snapshot);
+    }
+
     /// Some objects have become unreadable, or readable again, at this sequence number.
     pub fn note_turned(&mut self, sequence: u64) {
         self.reads.note_turned(sequence);

@@ -572,6 +572,31 @@ fn what_is_written_of_a_pattern_is_sent_and_waited_for() {
 }
 
 #[test]
+fn a_key_that_waits_to_see_its_write_runs_when_the_informer_that_would_show_it_ends() {
+    let (mut rig, seen) = rig(&[kind("A"), kind("B")], list_all);
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    rig.list(&kind("B"), &["y"]);
+    let trace = || Trace::Version(ResourceVersion::new("99"));
+    gate::run_writing(&mut rig, kind("A"), "x", trace());
+    rig.put(&kind("A"), "x", r#""a":"b""#);
+    assert!(rig.run().is_empty(), "A is not at version 99");
+    rig.serve(&[kind("B")]);
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), "B/y");
+    // The gate on an informer that stays is kept.
+    rig.put(&kind("B"), "y", r#""a":"b""#);
+    gate::run_writing(&mut rig, kind("B"), "y", trace());
+    rig.serve(&[kind("A"), kind("B")]);
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    assert!(rig.run().is_empty());
+    rig.serve(&[kind("B")]);
+    assert!(rig.run().is_empty());
+}
+
+#[test]
 fn a_kind_without_room_is_unavailable_and_asked_for_again_after_a_minute() {
     let (mut rig, seen) = rig(&[kind("A"), kind("B")], list_all);
     rig.run();
