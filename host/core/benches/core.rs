@@ -8,9 +8,10 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use pilothouse_core::{
-    Backoff, Cache, Delta, Detail, FieldPath, Filter, InformerKey, Kind, KindScope, LabelSelector,
-    ListFilter, Listing, NORMAL, Object, ObjectKey, Read, ReadSets, Reader, Requirement,
-    ResourceVersion, Scope, ScopePart, Snapshot, SubjectKey, Subscribed, Subscription, WorkQueue,
+    Backoff, Cache, Delta, Detail, FieldPath, Filter, InformerId, InformerKey, Kind, KindScope,
+    LabelSelector, ListFilter, Listing, NORMAL, Object, ObjectKey, Origin, Read, ReadSets, Reader,
+    Requirement, ResourceVersion, Scope, ScopePart, Snapshot, Source, SubjectKey, Subscribed,
+    Subscription, WorkQueue,
 };
 
 #[path = "support/pods.rs"]
@@ -18,8 +19,12 @@ mod pods;
 
 use pods::{kind, pod_json};
 
+/// The informer of pods.
+const INFORMER: InformerId = InformerId::first_at(0);
 const PODS: usize = 100_000;
 const KEYS: usize = 10_000;
+/// Keys that list a pattern.
+const PATTERN_KEYS: usize = 50_000;
 const UPDATES: usize = PODS / 10;
 const ROUNDS: usize = 5;
 
@@ -129,7 +134,7 @@ fn caches() -> Cache {
 
     let snapshot = Snapshot {
         sequence: 0,
-        informers: Arc::new(vec![Arc::new(cache.clone())]),
+        informers: Arc::new([cache.clone()].into_iter().collect()),
     };
     let cloning = per_operation(1_000_000, |_| drop(black_box(snapshot.clone())));
     row("snapshot clone", &format!("{cloning:.1?}"), "<= 200 ns");
@@ -146,7 +151,7 @@ fn caches() -> Cache {
 
     let snapshot = Snapshot {
         sequence: 0,
-        informers: Arc::new(vec![Arc::new(cache.clone())]),
+        informers: Arc::new([cache.clone()].into_iter().collect()),
     };
     let scope = Arc::new(scope(subscribed));
     let listing = best(|_| {
@@ -168,7 +173,7 @@ fn caches() -> Cache {
 fn scope(subscribed: Subscribed) -> Scope {
     let part = ScopePart {
         namespace: None,
-        informer: 0,
+        informer: INFORMER,
         subscribed,
         is_narrowed: false,
     };
@@ -212,9 +217,20 @@ fn reads_of(number: usize) -> [Read; 3] {
     };
     let owner = format!("22222222-2222-3333-4444-{number:012}");
     [
-        Read::Object(0, ObjectKey::new(&namespace, &format!("pod-{number}"))),
-        Read::List(0, Some(namespace), Filter::Labels(selector)),
-        Read::List(0, None, Filter::Index(1, owner.as_str().into())),
+        Read::Object(
+            INFORMER,
+            ObjectKey::new(&namespace, &format!("pod-{number}")),
+        ),
+        Read::List(
+            Source::Informer(INFORMER),
+            Some(namespace),
+            Filter::Labels(selector),
+        ),
+        Read::List(
+            Source::Informer(INFORMER),
+            None,
+            Filter::Index(1, owner.as_str().into()),
+        ),
     ]
 }
 
@@ -250,6 +266,29 @@ fn read_sets() {
         &format!("{registering:.1?}"),
         "",
     );
+    pattern_lists();
+}
+
+/// Keys that each list all kinds by an owner's uid, as a garbage collector's do.
+fn pattern_lists() {
+    let uid = |number: usize| Arc::from(format!("22222222-2222-3333-4444-{number:012}"));
+    let list = |number| {
+        let all = Source::Pattern("*".into());
+        Read::List(all, None, Filter::Index(0, uid(number)))
+    };
+    let mut sets = ReadSets::default();
+    let before = resident();
+    for number in 0..PATTERN_KEYS {
+        sets.set(&key(number), [list(number)].into());
+    }
+    assert_eq!((sets.len(), sets.coarse()), (PATTERN_KEYS, 0));
+    let of_key = resident().saturating_sub(before) / PATTERN_KEYS;
+    let figure = format!("{of_key} B");
+    row(
+        "memory of a key that lists a pattern of any size",
+        &figure,
+        "<= 500 B",
+    );
 }
 
 fn matching(cache: &Cache) {
@@ -265,7 +304,11 @@ fn matching(cache: &Cache) {
     let mut woken = 0;
     let matching = per_operation(changes.len(), |number| {
         woken += sets
-            .touched(0, &changes[number].key().to_key(), &changes[number], None)
+            .touched(
+                Origin::of(INFORMER, None),
+                &changes[number].key().to_key(),
+                &changes[number],
+            )
             .keys
             .len();
     });

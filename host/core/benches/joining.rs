@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pilothouse_core::{
-    ControllerSettings, Delta, Exchange, Hub, IndexDeclaration, Kind, LabelSelector, Limits,
-    Listing, Manifest, Object, Outcome, Plugin, Preparation, ReadDeclaration, Reader, Request,
-    ResourceVersion, RunError, Selection,
+    ControllerSettings, Delta, Exchange, Hub, IndexDeclaration, InformerId, Kind, LabelSelector,
+    Limits, Listing, Manifest, Object, Outcome, Plugin, Preparation, ReadDeclaration, Reader,
+    Request, ResourceVersion, RunError, Selection,
 };
 
 #[path = "support/pods.rs"]
@@ -16,6 +16,8 @@ mod pods;
 
 use pods::{kind, pod_json};
 
+/// The informer of pods.
+const PODS_INFORMER: InformerId = InformerId::first_at(0);
 const PODS: usize = 100_000;
 
 /// Changes per second.
@@ -78,13 +80,13 @@ impl Bench {
             resource_version: ResourceVersion::new("1"),
             ..Listing::default()
         };
-        bench.hub.apply(0, Delta::Replace(listing), NOW);
+        bench.hub.apply(PODS_INFORMER, Delta::Replace(listing), NOW);
         bench
     }
 
     fn pod(&self, number: usize) -> Object {
         let json = pod_json(number, self.version);
-        Object::parse(&kind(), &json, &self.hub.schema(0)).expect("a pod")
+        Object::parse(&kind(), &json, &self.hub.schema(PODS_INFORMER)).expect("a pod")
     }
 
     /// Makes the changes that occur within this time.
@@ -92,7 +94,7 @@ impl Bench {
         for _ in 0..(within.as_secs_f64() * CHANGES) as usize {
             self.version += 1;
             let pod = self.pod(self.version * 7 % PODS);
-            self.hub.apply(0, Delta::Upsert(pod), NOW);
+            self.hub.apply(PODS_INFORMER, Delta::Upsert(pod), NOW);
         }
     }
 

@@ -207,8 +207,10 @@ impl Hub {
     /// Begins to free what only plugins that have left needed; `None` if there is nothing to free.
     /// The result is built and exchanged like a plugin's preparation.
     pub fn prepare_trim(&mut self) -> Option<Preparation> {
-        let mut informers = self.snapshot.informers.iter();
-        let is_loose = informers.any(|cache| cache.is_loose());
+        let is_loose = {
+            let mut informers = self.snapshot.informers.iter();
+            informers.any(|(_, cache)| cache.is_loose())
+        };
         is_loose.then(|| self.begin(None, None))
     }
 
@@ -340,10 +342,7 @@ impl Hub {
         let informers = Arc::make_mut(&mut self.snapshot.informers);
         for id in &caches.informers {
             let cache = caches.snapshot.informers[*id].clone();
-            match informers.get_mut(*id) {
-                Some(place) => garbage.add(std::mem::replace(place, cache)),
-                None => informers.push(cache),
-            }
+            garbage.add(informers.put(*id, cache));
         }
         self.ids = std::mem::take(&mut caches.ids);
         self.layout += 1;
@@ -397,12 +396,14 @@ impl Hub {
 
     fn release(&mut self, subscriptions: BTreeMap<InformerId, Subscribed>, garbage: &mut Garbage) {
         for (informer, subscribed) in subscriptions {
-            let cache = self.snapshot.cache_mut(informer);
+            let Some(cache) = self.snapshot.cache_mut(informer) else {
+                continue;
+            };
             cache.leave(&subscribed);
             if cache.users() == 0 {
-                let informer_key = cache.informer_key().clone();
-                self.ids.remove(&informer_key);
-                garbage.add(std::mem::replace(cache, Cache::new(informer_key)));
+                self.ids.remove(cache.informer_key());
+                let informers = Arc::make_mut(&mut self.snapshot.informers);
+                garbage.add(informers.end(informer));
             }
         }
     }
@@ -416,7 +417,7 @@ impl Hub {
 
     /// The informers that must run now, and how much of each object they must bring.
     pub fn wanted(&self) -> BTreeMap<InformerId, (InformerKey, Detail)> {
-        let informers = self.snapshot.informers.iter().enumerate();
+        let informers = self.snapshot.informers.iter();
         let used = informers.filter(|(_, cache)| is_watched(cache));
         used.map(|(id, cache)| (id, (cache.informer_key().clone(), cache.schema().detail())))
             .collect()
@@ -425,7 +426,7 @@ impl Hub {
     /// How many informers there are.
     pub fn watched(&self) -> usize {
         let informers = self.snapshot.informers.iter();
-        informers.filter(|cache| is_watched(cache)).count()
+        informers.filter(|(_, cache)| is_watched(cache)).count()
     }
 
     /// How many more informers a plugin with these granted reads would need, by kind. Kinds that
@@ -458,10 +459,9 @@ impl Hub {
     /// Stores what a watch has brought and queues the keys it concerns. Returns how many objects
     /// changed. A delta of an informer that has ended is ignored.
     pub fn apply(&mut self, informer: InformerId, delta: Delta, now: Time) -> usize {
-        if self.snapshot.informers[informer].users() == 0 {
+        let Some(cache) = self.snapshot.cache_mut(informer) else {
             return 0;
-        }
-        let cache = self.snapshot.cache_mut(informer);
+        };
         let priority = if cache.is_initial() { LOW } else { NORMAL };
         if matches!(&delta, Delta::Replace(listing) if listing.is_rollback) {
             let controllers = self.controllers.values();
@@ -473,7 +473,9 @@ impl Hub {
 
     /// Counts that an informer's list-watch has dropped something older than its cache.
     pub fn note_stale(&mut self, informer: InformerId) {
-        self.snapshot.cache_mut(informer).note_stale();
+        if let Some(cache) = self.snapshot.cache_mut(informer) {
+            cache.note_stale();
+        }
     }
 
     /// Queues the keys that changes concern.
@@ -514,7 +516,8 @@ impl Hub {
     /// Queues the keys that asked for objects which have become unreadable, or readable again. This
     /// takes a sequence number of its own, as a change does.
     fn spread_turned(&mut self, informer: InformerId, priority: i32, now: Time) {
-        let turned = self.snapshot.cache_mut(informer).take_turned();
+        let cache = self.snapshot.cache_mut(informer);
+        let turned = cache.map(Cache::take_turned).unwrap_or_default();
         if turned.is_empty() {
             return;
         }
@@ -847,7 +850,7 @@ impl Hub {
         self.snapshot
             .informers
             .iter()
-            .map(|cache| cache.bytes())
+            .map(|(_, cache)| cache.bytes())
             .sum()
     }
 

@@ -18,6 +18,7 @@ mod few;
 pub mod read;
 pub mod reader;
 pub mod sight;
+pub mod source;
 
 use std::borrow::Borrow;
 use std::collections::hash_map::Entry;
@@ -28,12 +29,13 @@ use std::sync::Arc;
 use crate::cache::Change;
 use crate::cache::snapshot::InformerId;
 use crate::model::key::ObjectKey;
-use crate::model::object::{IndexId, Side, ViewId};
+use crate::model::object::{IndexId, Side};
 use crate::model::subject_key::SubjectKey;
 
 use self::error::MAX_READS;
 use self::read::{Filter, Read};
 use self::sight::{Sight, has_changed};
+use self::source::{Origin, Source};
 use bounds::{Held, OF_LABEL, widened};
 use few::Few;
 
@@ -49,11 +51,11 @@ pub struct ReadSets {
     anchored: HashMap<LabelAnchor, Few<Arc<Read>>>,
     /// Label reads without such a label (`!canary`). Every change of the kind is compared with
     /// them.
-    unanchored: HashMap<InformerId, Few<Arc<Read>>>,
+    unanchored: HashMap<Source, Few<Arc<Read>>>,
     /// The number of reads of each index. The values of other indexes need not be looked up.
-    indexed: HashMap<(InformerId, IndexId), usize>,
-    /// The number of different reads of each informer.
-    of_informer: HashMap<InformerId, usize>,
+    indexed: HashMap<(Source, IndexId), usize>,
+    /// The number of different reads of each source.
+    of_source: HashMap<Source, usize>,
     held: Held,
 }
 
@@ -71,23 +73,25 @@ pub struct Touched<'a> {
 /// then count as touched. Everything else in the host waits during these comparisons.
 pub(crate) const COMPARISONS: usize = 16_384;
 
-/// The hash of a label that the objects of a read must have, together with the informer and the
+/// The hash of a label that the objects of a read must have, together with the source and the
 /// namespace (`None`: all namespaces). The label itself would take as much memory as everything
 /// else of a read, and is in the read anyway. If two labels have the same hash, the reads of both
 /// are compared with the changes of either.
 type LabelAnchor = u64;
 
-/// True if a change of this informer touches one of the reads that a reconcile has made. `reads`
-/// may contain reads of other informers. Each comparison is deducted from `left`. `None` if `left`
-/// does not suffice.
+/// True if a change touches one of the reads that a reconcile has made. `reads` may contain reads
+/// of other informers. Each comparison is deducted from `left`. `None` if `left` does not suffice.
 pub(crate) fn touches_any(
     reads: &BTreeSet<Read>,
-    informer: InformerId,
     sight: &Sight<'_>,
     left: &mut usize,
 ) -> Option<bool> {
-    let lists_of = |informer| Read::List(informer, None, Filter::Everything);
-    let lists = reads.range(lists_of(informer)..lists_of(informer + 1));
+    let lists = sight.origin.sources().flat_map(|source| {
+        let first = Read::List(source.clone(), None, Filter::Everything);
+        let from = reads.range(first..);
+        from.take_while(move |read| matches!(read, Read::List(of, _, _) if *of == source))
+    });
+    let informer = sight.origin.informer;
     let key = sight.change.key().to_key();
     let objects = [
         Read::Object(informer, key.clone()),
@@ -211,9 +215,9 @@ impl ReadSets {
         reads.map(|read| &**read)
     }
 
-    /// True if a key has read something of this informer.
-    pub fn has(&self, informer: InformerId) -> bool {
-        self.of_informer.contains_key(&informer)
+    /// True if a key has read something of this source.
+    pub fn has(&self, source: &Source) -> bool {
+        self.of_source.contains_key(source)
     }
 
     /// The number of recorded reads, each counted once per key.
@@ -226,42 +230,58 @@ impl ReadSets {
         self.reads_of.is_empty()
     }
 
-    /// The keys whose reads are touched by a change of the object of this key, for a plugin that
-    /// sees the kind through this view. Reads of what was applied are left out; see
-    /// [`drifted`](Self::drifted). If more than 16,384 comparisons would be needed, the result may
-    /// contain keys that the change does not touch.
-    pub fn touched(
+    /// The keys whose reads are touched by a change of the object of this key. Reads of what was
+    /// applied are left out; see [`drifted`](Self::drifted). If more than 16,384 comparisons would
+    /// be needed, the result may contain keys that the change does not touch.
+    pub fn touched(&self, origin: Origin<'_>, key: &ObjectKey, change: &Change) -> Touched<'_> {
+        self.touched_of(origin.sources(), key, &Sight::new(change, origin))
+    }
+
+    /// As [`touched`](Self::touched), of the lists of patterns alone.
+    pub fn touched_of_patterns(
         &self,
-        informer: InformerId,
+        origin: Origin<'_>,
         key: &ObjectKey,
         change: &Change,
-        view: ViewId,
     ) -> Touched<'_> {
-        let sight = Sight::new(change, view);
-        let (candidates, mut comparisons) = self.candidates(informer, key, change);
-        let states = change.states().count();
-        let mut keys = Vec::new();
+        let patterns = origin.patterns().cloned();
+        self.touched_of(patterns, key, &Sight::new(change, origin))
+    }
+
+    fn touched_of(
+        &self,
+        sources: impl Iterator<Item = Source>,
+        key: &ObjectKey,
+        sight: &Sight<'_>,
+    ) -> Touched<'_> {
+        let states = sight.change.states().count();
+        let mut touched = Touched::default();
         let mut reads = 0;
-        for read in candidates.chain(self.by_label(informer, key, change)) {
-            let more = comparisons + states * read.comparisons();
-            let is_touched = if more > COMPARISONS {
-                read.informer() == informer
-            } else {
-                comparisons = more;
-                read.informer() == informer && read.is_touched_by(&sight)
-            };
-            if is_touched {
-                reads += 1;
-                let readers = self.readers.get(read).into_iter();
-                keys.extend(readers.flat_map(Few::iter).map(|key| &**key));
+        for source in sources.filter(|source| self.has(source)) {
+            let (candidates, looked_for) = self.candidates(&source, key, sight);
+            touched.comparisons += looked_for;
+            for read in candidates.chain(self.by_label(&source, key, sight.change)) {
+                let more = touched.comparisons + states * read.comparisons();
+                let is_touched = if more > COMPARISONS {
+                    read.source() == source
+                } else {
+                    touched.comparisons = more;
+                    read.source() == source && read.is_touched_by(sight)
+                };
+                if is_touched {
+                    reads += 1;
+                    let readers = self.readers.get(read).into_iter();
+                    let keys = readers.flat_map(Few::iter).map(|key| &**key);
+                    touched.keys.extend(keys);
+                }
             }
         }
         // The keys of one read are in order and without repetition already.
         if reads > 1 {
-            keys.sort_unstable();
-            keys.dedup();
+            touched.keys.sort_unstable();
+            touched.keys.dedup();
         }
-        Touched { keys, comparisons }
+        touched
     }
 
     /// The keys that have applied the object of this key, if a change alters what they have
@@ -282,34 +302,50 @@ impl ReadSets {
 
     /// The keys whose reads could contain an object of this key, whatever its content. Linear in
     /// the number of reads.
-    pub fn about(&self, informer: InformerId, key: &ObjectKey) -> BTreeSet<&SubjectKey> {
+    pub fn about(&self, origin: Origin<'_>, key: &ObjectKey) -> BTreeSet<&SubjectKey> {
+        let sources: Vec<Source> = origin.sources().collect();
         let is_about = |read: &Read| match read {
             Read::Object(of, wanted) | Read::Applied(of, wanted, _) => {
-                *of == informer && wanted == key
+                *of == origin.informer && wanted == key
             }
             Read::List(of, namespace, _) => {
                 let mut namespace = namespace.iter();
-                *of == informer && namespace.all(|namespace| *namespace == key.namespace)
+                sources.contains(of) && namespace.all(|namespace| *namespace == key.namespace)
             }
         };
-        let readers = self.readers.iter().filter(|(read, _)| is_about(read));
+        self.readers_of(is_about)
+    }
+
+    /// The keys with a list of a pattern that may have objects from there. Linear in the number of
+    /// reads.
+    pub fn of_patterns(&self, origin: Origin<'_>) -> BTreeSet<&SubjectKey> {
+        let patterns: Vec<&Source> = origin.patterns().collect();
+        self.readers_of(|read| matches!(read, Read::List(of, _, _) if patterns.contains(&of)))
+    }
+
+    fn readers_of(&self, is_meant: impl Fn(&Read) -> bool) -> BTreeSet<&SubjectKey> {
+        let readers = self.readers.iter().filter(|(read, _)| is_meant(read));
         let keys = readers.flat_map(|(_, readers)| readers.iter());
         keys.map(|key| &**key).collect()
     }
 
-    /// Every recorded read, label reads excepted, that could contain one of the change's states,
-    /// and the number of look-ups that were made.
+    /// Every recorded read of a source, label reads excepted, that could contain one of the
+    /// change's states, and the number of look-ups that were made.
     fn candidates(
         &self,
-        informer: InformerId,
+        source: &Source,
         key: &ObjectKey,
-        change: &Change,
+        sight: &Sight<'_>,
     ) -> (impl Iterator<Item = &Arc<Read>>, usize) {
         let indexes = self.indexed.keys();
-        let indexes = indexes.filter(|(of, _)| *of == informer);
+        let indexes = indexes.filter(|(of, _)| of == source);
         let slots = indexes.flat_map(|(_, index)| {
-            let states = change.states();
-            states.map(|state| (*index, state, state.slots(*index)))
+            let own = sight.origin.index(source, *index);
+            let states = own.into_iter().flat_map(|own| {
+                let states = sight.change.states();
+                states.map(move |state| (state, state.slots(own)))
+            });
+            states.map(|(state, slots)| (*index, state, slots))
         });
         let slots: Vec<_> = slots.collect();
         let count: usize = slots.iter().map(|(_, _, slots)| slots.len()).sum();
@@ -324,11 +360,14 @@ impl ReadSets {
             .into_iter()
             .map(|(index, value)| Filter::Index(index, value.into()))
             .chain([Filter::Everything]);
-        let mut reads = vec![Read::Object(informer, key.clone())];
+        let mut reads = Vec::new();
+        if let Source::Informer(informer) = source {
+            reads.push(Read::Object(*informer, key.clone()));
+        }
         for filter in filters {
             let namespace = Some(key.namespace.clone());
-            reads.push(Read::List(informer, namespace, filter.clone()));
-            reads.push(Read::List(informer, None, filter));
+            reads.push(Read::List(source.clone(), namespace, filter.clone()));
+            reads.push(Read::List(source.clone(), None, filter));
         }
         let recorded = reads
             .iter()
@@ -347,51 +386,63 @@ impl ReadSets {
     /// The label reads that could contain one of the change's states. Some may occur twice.
     fn by_label(
         &self,
-        informer: InformerId,
+        source: &Source,
         key: &ObjectKey,
         change: &Change,
     ) -> impl Iterator<Item = &Arc<Read>> {
         let labels = change.states().flat_map(|state| state.labels());
         let anchors = labels.flat_map(|(name, value)| {
             let places = [Some(&*key.namespace), None];
-            places.map(|namespace| self.anchor(informer, namespace, name, value))
+            places.map(|namespace| self.anchor(source, namespace, name, value))
         });
         // The set removes repetitions: most labels are the same in the old and the new state.
         let anchors: BTreeSet<LabelAnchor> = anchors.collect();
         let anchored = anchors.into_iter();
         let anchored = anchored.filter_map(|anchor| self.anchored.get(&anchor));
-        let all = anchored.chain(self.unanchored.get(&informer));
+        let all = anchored.chain(self.unanchored.get(source));
         all.flat_map(Few::iter)
     }
 
     fn anchor(
         &self,
-        informer: InformerId,
+        source: &Source,
         namespace: Option<&str>,
         name: &str,
         value: &str,
     ) -> LabelAnchor {
-        let label = (informer, namespace, name, value);
+        let label = (source, namespace, name, value);
         self.anchored.hasher().hash_one(label)
     }
 
     fn register(&mut self, read: Read, key: &Arc<SubjectKey>) -> Arc<Read> {
         let read = match self.readers.get_key_value(&read) {
             Some((known, _)) => known.clone(),
-            None => Arc::new(read),
+            None => Arc::new(self.sharing_source(read)),
         };
         let is_new = insert_into(&mut self.readers, read.clone(), key);
         if is_new {
-            *self.of_informer.entry(read.informer()).or_default() += 1;
+            *self.of_source.entry(read.source()).or_default() += 1;
             self.place(&read);
         }
         read
     }
 
+    /// The same read, sharing the text of its source with the other reads of it.
+    fn sharing_source(&self, read: Read) -> Read {
+        match read {
+            Read::List(source, namespace, filter) => {
+                let known = self.of_source.get_key_value(&source);
+                let known = known.map(|(known, _)| known.clone());
+                Read::List(known.unwrap_or(source), namespace, filter)
+            }
+            other => other,
+        }
+    }
+
     fn unregister(&mut self, read: &Arc<Read>, key: &SubjectKey) {
         let is_gone = remove_from(&mut self.readers, read, key);
         if is_gone {
-            take_one(&mut self.of_informer, read.informer());
+            take_one(&mut self.of_source, read.source());
             self.displace(read);
         }
     }
@@ -400,13 +451,14 @@ impl ReadSets {
     fn place(&mut self, read: &Arc<Read>) {
         match self.anchors(read) {
             Anchors::NotALabelRead => {
-                if let Read::List(informer, _, Filter::Index(index, _)) = **read {
-                    *self.indexed.entry((informer, index)).or_default() += 1;
+                if let Read::List(source, _, Filter::Index(index, _)) = &**read {
+                    let place = (source.clone(), *index);
+                    *self.indexed.entry(place).or_default() += 1;
                 }
             }
-            Anchors::None(informer) => {
+            Anchors::None(source) => {
                 self.held.unanchored += read.comparisons() - 1;
-                insert_into(&mut self.unanchored, informer, read);
+                insert_into(&mut self.unanchored, source, read);
             }
             Anchors::Labels(labels) => {
                 for label in labels {
@@ -419,13 +471,13 @@ impl ReadSets {
     fn displace(&mut self, read: &Arc<Read>) {
         match self.anchors(read) {
             Anchors::NotALabelRead => {
-                if let Read::List(informer, _, Filter::Index(index, _)) = **read {
-                    take_one(&mut self.indexed, (informer, index));
+                if let Read::List(source, _, Filter::Index(index, _)) = &**read {
+                    take_one(&mut self.indexed, (source.clone(), *index));
                 }
             }
-            Anchors::None(informer) => {
+            Anchors::None(source) => {
                 self.held.unanchored -= read.comparisons() - 1;
-                remove_from(&mut self.unanchored, &informer, read);
+                remove_from(&mut self.unanchored, &source, read);
             }
             Anchors::Labels(labels) => {
                 for label in labels {
@@ -436,14 +488,14 @@ impl ReadSets {
     }
 
     fn anchors(&self, read: &Read) -> Anchors {
-        let Read::List(informer, namespace, Filter::Labels(selector)) = read else {
+        let Read::List(source, namespace, Filter::Labels(selector)) = read else {
             return Anchors::NotALabelRead;
         };
         match selector.anchor() {
-            None => Anchors::None(*informer),
+            None => Anchors::None(source.clone()),
             Some((name, values)) => {
                 let namespace = namespace.as_deref();
-                let anchor = |value: &String| self.anchor(*informer, namespace, name, value);
+                let anchor = |value: &String| self.anchor(source, namespace, name, value);
                 Anchors::Labels(values.iter().map(anchor).collect())
             }
         }
@@ -463,7 +515,7 @@ fn take_one<K: Eq + Hash>(counters: &mut HashMap<K, usize>, of: K) {
 /// How a read is found from an object.
 enum Anchors {
     NotALabelRead,
-    None(InformerId),
+    None(Source),
     Labels(Vec<LabelAnchor>),
 }
 

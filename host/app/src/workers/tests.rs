@@ -1,6 +1,6 @@
 use std::sync::atomic::AtomicUsize;
 
-use pilothouse_core::{Kind, ObjectKey, ResourceVersion};
+use pilothouse_core::{InformerId, Kind, ObjectKey, ResourceVersion};
 
 use super::*;
 use crate::test_log::logged;
@@ -24,7 +24,7 @@ impl Counting {
 
 fn questions(count: usize) -> Vec<Question> {
     let question = |number| Question {
-        informer: 0,
+        informer: InformerId::first_at(0),
         kind: Kind::new("", "v1", "Pod"),
         key: ObjectKey::new("default", &format!("x{number}")),
         cached: None,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::cache::snapshot::InformerId;
 use crate::cache::{Subscribed, Subscription};
 use crate::model::key::Kind;
+use crate::reads::source::PatternPart;
 
 /// What one plugin may read, in terms of the host's ids. This is the permission check for reads: a
 /// kind that is not in here cannot be read.
@@ -131,6 +132,15 @@ impl Scope {
     /// The kind, in whatever version, as it is read by a pattern, if it has an informer.
     pub(crate) fn of_pattern(&self, kind: &Kind) -> Option<&PatternKind> {
         self.pattern_of(kind)?.kind(kind)
+    }
+
+    /// What a part of a readable kind's objects is in lists of patterns. `None`: no pattern of the
+    /// plugin includes the kind.
+    pub(crate) fn pattern_part(&self, kind: &Kind, part: &ScopePart) -> Option<PatternPart> {
+        let mut patterns = self.patterns.iter();
+        let pattern = patterns.find(|scope| scope.pattern.includes(kind))?;
+        let scope = self.kind(kind)?;
+        Some(PatternPart::new(pattern, kind, scope, part))
     }
 
     /// The kinds that are read by patterns and have informers.

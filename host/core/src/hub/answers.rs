@@ -57,7 +57,9 @@ impl Answered<'_> {
     /// already come past that state, so it should have shown it.
     pub fn put_right(self, found: Option<&str>) -> (Option<Change>, bool) {
         let Question { kind, key, uid, .. } = self.question;
-        let cache = self.snapshot.cache_mut(self.question.informer);
+        let Some(cache) = self.snapshot.cache_mut(self.question.informer) else {
+            return (None, false);
+        };
         let repairs = cache.repairs();
         let change = match found {
             None => cache.repair_gone(key, uid.as_deref()),
@@ -77,10 +79,9 @@ impl Answered<'_> {
         let nothing = |known| (Vec::new(), known);
         let question = self.question;
         let Question { kind, key, .. } = question;
-        let cache = self.snapshot.cache_mut(question.informer);
-        if cache.users() == 0 {
+        let Some(cache) = self.snapshot.cache_mut(question.informer) else {
             return nothing(Known::All);
-        }
+        };
         let state = match found.map(|json| (json, Object::parse(kind, json, cache.schema()))) {
             None => Found::Nothing,
             Some((json, Ok(object))) if object.key() == key.parts() => {

@@ -37,6 +37,7 @@ use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Subscribed, Subscription};
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
+use crate::model::served_kind::ServedKind;
 use crate::model::subject_key::SubjectKey;
 use crate::queue::{LOW, NORMAL, Priority, Time};
 pub(super) use changed::KeyedChange;
@@ -230,9 +231,8 @@ impl Controller {
         now: Time,
     ) {
         if self.installed.uses(informer) {
-            let subjects = self.installed.subjects();
             self.keys
-                .wake_readers(informer, key, subjects, priority, now);
+                .wake_readers(informer, key, &self.installed, priority, now);
         }
     }
 
@@ -304,6 +304,31 @@ impl Controller {
         self.patterns.ask(self.installed.scope(), kinds);
     }
 
+    /// Has the kinds listed that the cluster serves and whose objects belong to lists of patterns
+    /// that its keys have made.
+    pub fn ask_for_lists<'a>(&mut self, served: impl Iterator<Item = &'a ServedKind>) {
+        let (scope, reads) = (self.installed.scope(), self.keys.reads());
+        self.patterns.ask_for_lists(scope, reads, served);
+    }
+
+    /// The informers whose objects are in lists of its patterns while the cluster serves these
+    /// kinds.
+    pub fn in_lists(&self, served: &BTreeMap<Kind, ServedKind>) -> BTreeSet<InformerId> {
+        self.installed.in_lists(served)
+    }
+
+    /// All objects of an informer come into lists of its patterns, or leave them. Queues the keys
+    /// whose lists have some of them.
+    pub fn wake_lists(&mut self, informer: InformerId, snapshot: &Snapshot, now: Time) {
+        let present = Present {
+            installed: &self.installed,
+            snapshot,
+            now,
+        };
+        let comparisons = self.keys.wake_lists(informer, present);
+        self.turns.charge(comparisons);
+    }
+
     /// Forgets the kinds that were asked about and are not served any more.
     pub fn keep_served(&mut self, is_served: impl Fn(&Kind) -> bool) {
         self.patterns.keep_served(is_served);
@@ -314,11 +339,13 @@ impl Controller {
         &mut self,
         kind: &Kind,
         part: ScopePart,
+        snapshot: &Snapshot,
         now: Time,
     ) -> BTreeMap<InformerId, Subscribed> {
         let before = self.patterns.begin(&mut self.installed, kind, part, now);
         if before.is_some() {
             self.forget_ended_subjects();
+            self.release_gates(snapshot);
         }
         let parts = before.into_iter().flat_map(|before| before.scope.parts);
         parts.map(|part| (part.informer, part.subscribed)).collect()
@@ -360,12 +387,14 @@ impl Controller {
     pub fn narrow(
         &mut self,
         is_served: impl Fn(&Kind) -> bool,
+        snapshot: &Snapshot,
         now: Time,
     ) -> BTreeMap<InformerId, Subscribed> {
         let (installed, reads) = (&self.installed, self.keys.reads());
         let is_read = |kind: &PatternKind| {
             let mut informer = kind.informer().into_iter();
-            installed.subjects().wants(&kind.kind) || informer.any(|informer| reads.has(informer))
+            installed.subjects().wants(&kind.kind)
+                || informer.any(|informer| reads.has(installed.origin(informer)))
         };
         let ending = self
             .patterns
@@ -376,12 +405,20 @@ impl Controller {
         }
         if !ending.is_empty() {
             self.forget_ended_subjects();
+            self.release_gates(snapshot);
         }
         let is_ended = |informer: &InformerId| !self.installed.uses(*informer);
         let ended = before
             .into_iter()
             .filter(|(informer, _)| is_ended(informer));
         ended.collect()
+    }
+
+    /// Releases the keys whose writes only informers that have ended would show.
+    fn release_gates(&mut self, snapshot: &Snapshot) {
+        let installed = &self.installed;
+        self.keys
+            .keep_gates(|informer| installed.uses(informer), snapshot);
     }
 
     /// When there is a key to run, a thread for it, and the permission to.
@@ -535,6 +572,9 @@ impl Controller {
             now,
         };
         let (is_unseen, priority) = (matches!(finished.end, End::Unseen), finished.held.priority);
+        if !is_unseen {
+            self.patterns.wait_no_more(&finished.held.request.key);
+        }
         let key = is_unseen.then(|| finished.held.request.key.clone());
         let conclusion = Conclusion {
             looping: self.keys.finished(finished, present),

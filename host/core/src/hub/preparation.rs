@@ -18,7 +18,7 @@ use super::widening::Widened;
 use super::{ControllerSettings, Garbage, Hub, PluginId, wanted_informers};
 use crate::access::scope::ScopePart;
 use crate::cache::snapshot::{InformerId, Snapshot};
-use crate::cache::{Cache, Change, Subscription};
+use crate::cache::{Cache, Change, Subscribed, Subscription};
 use crate::hub::plugin::Plugin;
 use crate::model::informer_key::InformerKey;
 use crate::model::key::Kind;
@@ -215,7 +215,9 @@ impl Caches {
             manifest,
             &manager,
             &mut self.snapshot,
-            |snapshot, informer_key| informer(ids, snapshot, informer_key),
+            |snapshot, informer_key, subscription| {
+                subscribe(ids, snapshot, informer_key, subscription)
+            },
         );
         scope.absent = wanted_informers::absent(asked, &joining.settings.grants);
         self.informers = scope.parts().map(|part| part.informer).collect();
@@ -230,12 +232,14 @@ impl Caches {
     fn cut_for_kinds(&mut self, widening: &Widening) {
         for wanted in &widening.kinds {
             let informer_key = InformerKey::all(wanted.kind.clone());
-            let informer = informer(&mut self.ids, &mut self.snapshot, informer_key);
+            let (ids, snapshot) = (&mut self.ids, &mut self.snapshot);
+            let (informer, subscribed) =
+                subscribe(ids, snapshot, informer_key, &wanted.subscription);
             self.informers.insert(informer);
             let part = ScopePart {
                 namespace: None,
                 informer,
-                subscribed: self.snapshot.cache_mut(informer).join(&wanted.subscription),
+                subscribed,
                 is_narrowed: false,
             };
             self.widened
@@ -245,18 +249,22 @@ impl Caches {
 
     /// Removes what only plugins that have left needed.
     fn trim(&mut self) {
-        let informers = 0..self.snapshot.informers.len();
-        let is_loose = |id: &InformerId| self.snapshot.informers[*id].is_loose();
-        self.informers = informers.filter(is_loose).collect();
+        let informers = self.snapshot.informers.iter();
+        let loose = informers.filter(|(_, cache)| cache.is_loose());
+        self.informers = loose.map(|(informer, _)| informer).collect();
         for informer in &self.informers {
-            self.snapshot.cache_mut(*informer).trim();
+            if let Some(cache) = self.snapshot.cache_mut(*informer) {
+                cache.trim();
+            }
         }
     }
 
     /// Replays these changes of the hub, which led to `live`.
     pub(super) fn follow(&mut self, missed: &[(InformerId, Change)], live: &Snapshot, now: Time) {
         for (informer, change) in missed {
-            let cache = self.snapshot.cache_mut(*informer);
+            let Some(cache) = self.snapshot.cache_mut(*informer) else {
+                continue;
+            };
             let priority = if cache.is_initial() { LOW } else { NORMAL };
             let change = cache.follow(change);
             if let (Some(change), Some(controller)) = (change, controller_of(&mut self.joining)) {
@@ -273,10 +281,11 @@ impl Caches {
             let Some(live) = live.informers.get(*informer) else {
                 continue;
             };
-            let turned = self.snapshot.cache_mut(*informer).follow_state(live);
+            let cache = self.snapshot.cache_mut(*informer);
+            let turned = cache.map(|cache| cache.follow_state(live));
             if let Some(controller) = controller_of(&mut self.joining) {
                 let wake = |key| controller.wake_readers(*informer, key, NORMAL, now);
-                turned.iter().for_each(wake);
+                turned.iter().flatten().for_each(wake);
             }
         }
         if let Some(controller) = controller_of(&mut self.joining) {
@@ -285,17 +294,20 @@ impl Caches {
     }
 }
 
-/// The informer of a key, which is made if there is none.
-fn informer(
+/// Subscribes to the informer of a key, which is made if there is none.
+fn subscribe(
     ids: &mut HashMap<InformerKey, InformerId>,
     snapshot: &mut Snapshot,
     informer_key: InformerKey,
-) -> InformerId {
-    *ids.entry(informer_key).or_insert_with_key(|informer_key| {
+    subscription: &Subscription,
+) -> (InformerId, Subscribed) {
+    let informer = ids.entry(informer_key).or_insert_with_key(|informer_key| {
         let informers = Arc::make_mut(&mut snapshot.informers);
-        informers.push(Arc::new(Cache::new(informer_key.clone())));
-        informers.len() - 1
-    })
+        informers.add(Cache::new(informer_key.clone()))
+    });
+    let cache = snapshot.cache_mut(*informer);
+    let cache = cache.expect("no informer in `ids` has ended");
+    (*informer, cache.join(subscription))
 }
 
 fn controller_of(joining: &mut Option<Joining>) -> Option<&mut Controller> {

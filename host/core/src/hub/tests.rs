@@ -225,6 +225,13 @@ impl Rig {
     }
 
     /// Runs everything that can run now. Returns the keys, sorted.
+    /// The state of an informer.
+    fn informer(&self, id: InformerId) -> InformerStatus {
+        let informers = self.hub.informers().into_iter();
+        let mut found = informers.filter(|informer| informer.informer == id);
+        found.next().expect("it has not ended")
+    }
+
     fn run(&mut self) -> Vec<String> {
         let mut keys = BTreeSet::new();
         while let Some(reconcile) = self.take() {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::access::grants::Grants;
 use crate::access::scope::{AbsentKind, KindScope, PatternScope, Scope, ScopePart};
-use crate::cache::Subscription;
 use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::cache::{Subscribed, Subscription};
 use crate::model::detail::Detail;
 use crate::model::fields::FieldPath;
 use crate::model::informer_key::InformerKey;
@@ -54,14 +54,14 @@ pub(super) fn absent(asked: &Manifest, grants: &Grants) -> BTreeMap<Kind, Absent
 }
 
 /// Adds the plugin's subscriptions (views and indexes) to the caches and returns where they are.
-/// `manifest` is the granted part of `asked`. `informer` finds or creates the informer of a key.
-/// `manager` is the field manager that the plugin applies as.
+/// `manifest` is the granted part of `asked`. `subscribe` subscribes to the informer of a key, which
+/// it makes if there is none. `manager` is the field manager that the plugin applies as.
 pub(super) fn join(
     asked: &Manifest,
     manifest: &Manifest,
     manager: &str,
     snapshot: &mut Snapshot,
-    mut informer: impl FnMut(&mut Snapshot, InformerKey) -> InformerId,
+    mut subscribe: impl FnMut(&mut Snapshot, InformerKey, &Subscription) -> (InformerId, Subscribed),
 ) -> Scope {
     let mut kinds = BTreeMap::new();
     let (patterns, named): (Vec<_>, Vec<_>) = manifest
@@ -76,11 +76,11 @@ pub(super) fn join(
         };
         for informer_key in informer_keys(read) {
             let namespace = informer_key.namespace.clone();
-            let informer = informer(snapshot, informer_key);
+            let (informer, subscribed) = subscribe(snapshot, informer_key, &subscription);
             scope.parts.push(ScopePart {
                 namespace,
                 informer,
-                subscribed: snapshot.cache_mut(informer).join(&subscription),
+                subscribed,
                 is_narrowed: read.is_narrowed(),
             });
         }
@@ -91,11 +91,11 @@ pub(super) fn join(
     let is_granted = |kind: &Kind| kinds.contains_key(kind) || has(&patterns, kind);
     let ungranted = asked.filter(|kind| !is_granted(kind)).cloned().collect();
     let served = (!patterns.is_empty()).then(|| {
-        let informer = informer(snapshot, served_kinds());
+        let (informer, subscribed) = subscribe(snapshot, served_kinds(), &whole());
         ScopePart {
             namespace: None,
             informer,
-            subscribed: snapshot.cache_mut(informer).join(&whole()),
+            subscribed,
             is_narrowed: false,
         }
     });

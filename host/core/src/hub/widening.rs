@@ -57,12 +57,32 @@ impl Hub {
         let kinds = kinds.map(|served| (served.kind.clone(), served));
         let kinds: BTreeMap<Kind, ServedKind> = kinds.collect();
         if self.served.kinds.as_ref() != Some(&kinds) {
-            self.served.kinds = Some(kinds);
+            let before = self.served.kinds.replace(kinds);
             self.served.version += 1;
+            self.show_served(now);
+            self.turn_lists(&before.unwrap_or_default(), now);
         }
-        self.show_served(now);
         self.ask_for_subjects();
-        self.narrow(now)
+        let garbage = self.narrow(now);
+        for controller in self.controllers.values_mut() {
+            let served = self.served.kinds.iter().flat_map(BTreeMap::values);
+            controller.ask_for_lists(served);
+        }
+        garbage
+    }
+
+    /// Other kinds are served than before. The objects of some informers come into lists of
+    /// patterns by that, or leave them.
+    fn turn_lists(&mut self, before: &BTreeMap<Kind, ServedKind>, now: Time) {
+        let Some(served) = &self.served.kinds else {
+            return;
+        };
+        for controller in self.controllers.values_mut() {
+            let (had, has) = (controller.in_lists(before), controller.in_lists(served));
+            for informer in had.symmetric_difference(&has) {
+                controller.wake_lists(*informer, &self.snapshot, now);
+            }
+        }
     }
 
     /// Has the kinds listed that plugins reconcile by patterns.
@@ -157,8 +177,13 @@ impl Hub {
         let mut begun: BTreeMap<PluginId, Vec<InformerId>> = BTreeMap::new();
         for (plugin, kind, part) in widened {
             if let Some(controller) = self.controllers.get_mut(&plugin) {
-                begun.entry(plugin).or_default().push(part.informer);
-                ended.push(controller.widen(&kind, part, now));
+                let informer = part.informer;
+                begun.entry(plugin).or_default().push(informer);
+                ended.push(controller.widen(&kind, part, &self.snapshot, now));
+                // Another plugin may have had its objects listed already.
+                if self.served.has(&kind) {
+                    controller.wake_lists(informer, &self.snapshot, now);
+                }
             }
         }
         for (plugin, informers) in begun {
@@ -180,7 +205,7 @@ impl Hub {
         let served = &self.served;
         let mut ended: Vec<BTreeMap<InformerId, Subscribed>> = Vec::new();
         for controller in self.controllers.values_mut() {
-            ended.push(controller.narrow(|kind| served.has(kind), now));
+            ended.push(controller.narrow(|kind| served.has(kind), &self.snapshot, now));
         }
         for subscriptions in ended.into_iter().filter(|ended| !ended.is_empty()) {
             self.layout += 1;

@@ -43,6 +43,11 @@ impl Kind {
         self.group.is_empty() && &*self.kind == "Secret"
     }
 
+    /// The pattern of every kind.
+    pub(crate) fn any() -> Self {
+        Self::new(ANY, ANY, ANY)
+    }
+
     /// True if this is the same kind, in the same API version or another.
     pub fn is_version_of(&self, other: &Self) -> bool {
         (&self.group, &self.kind) == (&other.group, &other.kind)

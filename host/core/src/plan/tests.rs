@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::access::grants::{Granted, Grants, KindName, WriteGrant};
 use crate::access::scope::{KindScope, Scope};
-use crate::cache::snapshot::Snapshot;
+use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Cache, Delta, Listing};
 use crate::model::informer_key::InformerKey;
 use crate::model::manifest::{Limits, ReadDeclaration, Verb, WriteDeclaration};
@@ -137,7 +137,7 @@ impl Rig {
     }
 
     fn plan_outcome(&self, reads: usize, outcome: &Outcome) -> Result<Plan, PlanError> {
-        let mut whole = KindScope::whole(0);
+        let mut whole = KindScope::whole(InformerId::first_at(0));
         whole.parts[0].is_narrowed = self.is_narrowed;
         let other = self.is_of_two_versions;
         let other = other.then(|| (other_version(), whole.clone()));
@@ -147,7 +147,7 @@ impl Rig {
         };
         let snapshot = Snapshot {
             sequence: 0,
-            informers: Arc::new(vec![Arc::new(self.cache.clone())]),
+            informers: Arc::new([self.cache.clone()].into_iter().collect()),
         };
         let mut reader = Reader::new(snapshot, Arc::new(scope), 0);
         if self.is_listing {

@@ -50,13 +50,13 @@ fn unanchored(read: &Read) -> Option<&LabelSelector> {
 /// may write.
 pub(super) fn widened(read: Read, is_everywhere: bool) -> Read {
     match read {
-        Read::List(informer, namespace, _) => Read::List(
-            informer,
+        Read::List(source, namespace, _) => Read::List(
+            source,
             namespace.filter(|_| !is_everywhere),
             Filter::Everything,
         ),
         applied @ Read::Applied(..) => applied,
-        Read::Object(informer, _) => Read::List(informer, None, Filter::Everything),
+        Read::Object(informer, _) => Read::list(informer, None, Filter::Everything),
     }
 }
 
@@ -98,13 +98,18 @@ impl Held {
 mod tests {
     use super::super::ReadSets;
     use super::*;
+    use crate::cache::snapshot::InformerId;
     use crate::model::key::ObjectKey;
     use crate::model::selector::Requirement;
+    use crate::reads::source::Source;
+
+    const PODS: InformerId = InformerId::first_at(7);
+    const OTHER: InformerId = InformerId::first_at(3);
 
     fn absent(number: usize) -> Read {
         let requirements = vec![Requirement::Absent(format!("k{number}"))];
         let filter = Filter::Labels(LabelSelector { requirements });
-        Read::List(7, Some("default".into()), filter)
+        Read::list(PODS, Some("default".into()), filter)
     }
 
     fn key(number: usize) -> SubjectKey {
@@ -119,7 +124,7 @@ mod tests {
     }
 
     fn everything(namespace: Option<&str>) -> Read {
-        Read::List(7, namespace.map(Arc::from), Filter::Everything)
+        Read::list(PODS, namespace.map(Arc::from), Filter::Everything)
     }
 
     #[test]
@@ -127,7 +132,7 @@ mod tests {
         let mut sets = ReadSets::default();
         sets.set(&key(0), (0..UNANCHORED_OF_KEY).map(absent).collect());
         assert_eq!((sets.len(), sets.coarse()), (UNANCHORED_OF_KEY, 0));
-        let object = Read::Object(3, object(1));
+        let object = Read::Object(OTHER, object(1));
         let reads = (0..10_000).map(absent).chain([object.clone()]);
         sets.set(&key(0), reads.collect());
         let found: Vec<Read> = sets.of(&key(0)).cloned().collect();
@@ -155,8 +160,9 @@ mod tests {
         let name = "n".repeat(250);
         let names = |number: usize| {
             let name = &name;
-            (0..10_000)
-                .map(move |read| Read::Object(7, ObjectKey::new(name, &format!("{number}-{read}"))))
+            (0..10_000).map(move |read| {
+                Read::Object(PODS, ObjectKey::new(name, &format!("{number}-{read}")))
+            })
         };
         for number in 0..100 {
             sets.set(&key(number), names(number).collect());
@@ -168,6 +174,26 @@ mod tests {
     }
 
     #[test]
+    fn fifty_thousand_keys_that_list_a_pattern_are_within_the_memory_of_a_plugin() {
+        let mut sets = ReadSets::default();
+        for number in 0..50_000 {
+            let uid = format!("22222222-2222-3333-4444-{number:012}");
+            let all = Source::Pattern("*".into());
+            let read = Read::List(all, None, Filter::Index(0, uid.into()));
+            sets.set(&key(number), [read].into());
+        }
+        assert_eq!((sets.len(), sets.coarse()), (50_000, 0));
+        assert!(sets.held.bytes < BYTES / 4, "{}", sets.held.bytes);
+        let last = key(49_999);
+        let widened = sets
+            .of(&last)
+            .next()
+            .map(|read| widened(read.clone(), true));
+        let all = Source::Pattern("*".into());
+        assert_eq!(widened, Some(Read::List(all, None, Filter::Everything)));
+    }
+
+    #[test]
     fn one_label_leads_to_some_thousand_reads() {
         let mut sets = ReadSets::default();
         let linux = |number: usize| {
@@ -176,23 +202,23 @@ mod tests {
                 Requirement::Absent(format!("k{number}")),
             ];
             let filter = Filter::Labels(LabelSelector { requirements });
-            Read::List(7, Some("default".into()), filter)
+            Read::list(PODS, Some("default".into()), filter)
         };
         for number in 0..OF_LABEL + 10 {
             sets.set(&key(number), [linux(number)].into());
         }
         assert_eq!(sets.coarse(), 10);
-        sets.join(&key(OF_LABEL), [Read::Object(3, object(1))].into());
+        sets.join(&key(OF_LABEL), [Read::Object(OTHER, object(1))].into());
         assert_eq!(sets.coarse(), 10, "what it asks besides makes it no finer");
     }
 
     #[test]
     fn what_was_applied_is_remembered_whatever_else_is_not() {
         let mut sets = ReadSets::default();
-        let applied = Read::Applied(7, object(1), crate::model::object::Side::Main);
+        let applied = Read::Applied(PODS, object(1), crate::model::object::Side::Main);
         let name = "n".repeat(250);
         let names =
-            (0..300_000).map(|read| Read::Object(7, ObjectKey::new(&name, &read.to_string())));
+            (0..300_000).map(|read| Read::Object(PODS, ObjectKey::new(&name, &read.to_string())));
         sets.set(&key(0), names.chain([applied.clone()]).collect());
         let found: Vec<&Read> = sets.of(&key(0)).collect();
         assert_eq!(found.len(), 2);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::sight::{Sight, has_changed};
+use super::source::{Origin, Source};
 use crate::cache::Cache;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::model::key::{KeyRef, ObjectKey};
@@ -18,7 +19,7 @@ pub enum Read {
     /// whole of that side, whatever the plugin sees of it.
     Applied(InformerId, ObjectKey, Side),
     /// The objects that match the filter, in one namespace or in all.
-    List(InformerId, Option<Arc<str>>, Filter),
+    List(Source, Option<Arc<str>>, Filter),
 }
 
 /// Selects the objects of a list.
@@ -28,7 +29,8 @@ pub enum Filter {
     Everything,
     /// Objects whose labels match.
     Labels(LabelSelector),
-    /// Objects with this indexed value.
+    /// Objects with this indexed value. In a list of a pattern the index is named by its position
+    /// among those of the pattern, because each informer has an id of its own for it.
     Index(IndexId, Arc<str>),
 }
 
@@ -38,12 +40,28 @@ pub(super) const FUEL_PER_CONDITION: u64 = 40;
 pub(super) const FUEL_PER_VALUE: u64 = 2;
 
 impl Read {
-    /// The informer whose objects were read.
-    pub fn informer(&self) -> InformerId {
+    /// The list of an informer's objects.
+    pub(crate) fn list(informer: InformerId, namespace: Option<Arc<str>>, filter: Filter) -> Self {
+        Self::List(Source::Informer(informer), namespace, filter)
+    }
+
+    /// The informer whose objects were read. `None`: those of a pattern.
+    pub fn informer(&self) -> Option<InformerId> {
         match self {
             Self::Object(informer, _)
             | Self::Applied(informer, _, _)
-            | Self::List(informer, _, _) => *informer,
+            | Self::List(Source::Informer(informer), _, _) => Some(*informer),
+            Self::List(Source::Pattern(_), _, _) => None,
+        }
+    }
+
+    /// Where what was read comes from.
+    pub(crate) fn source(&self) -> Source {
+        match self {
+            Self::Object(informer, _) | Self::Applied(informer, _, _) => {
+                Source::Informer(*informer)
+            }
+            Self::List(source, _, _) => source.clone(),
         }
     }
 
@@ -57,26 +75,28 @@ impl Read {
             Self::Applied(informer, object, side) => {
                 Self::Applied(informer, object.parts().to_key_beside(key), side)
             }
-            Self::List(informer, Some(namespace), filter) if namespace == key.namespace => {
-                Self::List(informer, Some(key.namespace.clone()), filter)
+            Self::List(source, Some(namespace), filter) if namespace == key.namespace => {
+                Self::List(source, Some(key.namespace.clone()), filter)
             }
             list => list,
         }
     }
 
-    /// True if this object is in the read's answer.
-    pub fn has(&self, object: &Object) -> bool {
+    /// True if this object, which comes from one of the read's informers, is in its answer.
+    pub fn has(&self, object: &Object, origin: Origin<'_>) -> bool {
         let key = object.key();
         match self {
             Self::Object(_, wanted) | Self::Applied(_, wanted, _) => key == *wanted,
-            Self::List(_, namespace, filter) => {
+            Self::List(source, namespace, filter) => {
                 namespace
                     .as_ref()
                     .is_none_or(|namespace| **namespace == *key.namespace)
                     && match filter {
                         Filter::Everything => true,
                         Filter::Labels(selector) => selector.matches(object),
-                        Filter::Index(index, value) => object.is_indexed_by(*index, value),
+                        Filter::Index(index, value) => origin
+                            .index(source, *index)
+                            .is_some_and(|index| object.is_indexed_by(index, value)),
                     }
             }
         }
@@ -94,8 +114,10 @@ impl Read {
     /// True if a change of an object of the read's kind alters the read's answer.
     pub fn is_touched_by(&self, sight: &Sight<'_>) -> bool {
         let change = sight.change;
-        let has =
-            |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|object| self.has(object));
+        let has = |object: &Option<Arc<Object>>| {
+            let object = object.as_ref();
+            object.is_some_and(|object| self.has(object, sight.origin))
+        };
         match (has(&change.old), has(&change.new)) {
             (false, false) => false,
             (true, true) => match self {
@@ -116,8 +138,8 @@ impl Read {
         }
     }
 
-    /// Whether the read's answer from this snapshot is not empty. Each object that is examined is
-    /// deducted from `left`. `None` if `left` does not suffice to find out.
+    /// Whether the answer to a read of one informer is not empty in this snapshot. Each object that
+    /// is examined is deducted from `left`. `None` if `left` does not suffice to find out.
     pub(crate) fn has_answer(&self, snapshot: &Snapshot, left: &mut usize) -> Option<bool> {
         let mut examine = || {
             *left = left.checked_sub(1)?;
@@ -128,7 +150,8 @@ impl Read {
                 examine()?;
                 Some(snapshot.informers[*informer].get(key.parts()).is_some())
             }
-            Self::List(informer, namespace, filter) => {
+            Self::List(Source::Pattern(_), _, _) => None,
+            Self::List(Source::Informer(informer), namespace, filter) => {
                 let (cache, namespace) = (&snapshot.informers[*informer], namespace.as_deref());
                 for object in candidates(cache, namespace, filter, None) {
                     examine()?;

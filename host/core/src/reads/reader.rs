@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::error::{MAX_CONDITIONS, MAX_READ_BYTES, MAX_READS, MAX_VALUES, ReadError};
 use super::read::{Filter, Read, candidates, matching};
+use super::source::{Origin, Source};
 use crate::access::scope::{AbsentKind, KindScope, Scope, ScopePart};
 use crate::cache::Cache;
 use crate::cache::snapshot::{InformerId, Snapshot};
@@ -364,7 +365,7 @@ impl Reader {
     ) -> Result<ListPart<'a>, ReadError> {
         let filter = resolve(scope, part, kind, filter)?;
         spend(&mut self.fuel, FUEL_PER_READ)?;
-        let read = Read::List(part.informer, namespace.map(Arc::from), filter.clone());
+        let read = Read::list(part.informer, namespace.map(Arc::from), filter.clone());
         self.record(read)?;
         Ok(ListPart {
             kind: kind.clone(),
@@ -497,10 +498,17 @@ impl Reader {
         let Some(object) = kind.and_then(|kind| self.find(kind, key)) else {
             return false;
         };
-        let part = kind.and_then(|kind| self.part_of(kind, key));
-        part.is_some_and(|part| {
+        let part = kind.and_then(|kind| Some((kind, self.part_of(kind, key)?)));
+        part.is_some_and(|(kind, part)| {
+            let of_pattern = self.scope.pattern_part(kind, part);
+            let origin = Origin {
+                informer: part.informer,
+                view: part.subscribed.view,
+                of_pattern: of_pattern.as_ref(),
+            };
+            let sources: Vec<Source> = origin.sources().collect();
             let mut reads = self.reads.iter();
-            reads.any(|read| read.informer() == part.informer && read.has(object))
+            reads.any(|read| sources.contains(&read.source()) && read.has(object, origin))
         })
     }
 
@@ -544,7 +552,7 @@ impl Reader {
         for part in parts {
             found.extend(matching(self.cache(part), None, &filter).cloned());
             self.reads
-                .insert(Read::List(part.informer, None, filter.clone()));
+                .insert(Read::list(part.informer, None, filter.clone()));
         }
         found
     }

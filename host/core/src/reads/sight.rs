@@ -4,27 +4,28 @@ use std::cell::OnceCell;
 
 use crate::cache::Change;
 use crate::model::object::{Side, ViewId};
+use crate::reads::source::Origin;
 
 /// A change as a plugin sees it. Whether the plugin sees any difference is determined once, however
 /// many reads are compared with the change, because the texts may be long.
 pub struct Sight<'a> {
     pub(super) change: &'a Change,
-    view: ViewId,
+    pub(super) origin: Origin<'a>,
     is_visible: OnceCell<bool>,
 }
 
 impl<'a> Sight<'a> {
-    /// Combines a change with the view through which the plugin sees it.
-    pub fn new(change: &'a Change, view: ViewId) -> Self {
+    /// Combines a change with where it comes from.
+    pub fn new(change: &'a Change, origin: Origin<'a>) -> Self {
         Self {
             change,
-            view,
+            origin,
             is_visible: OnceCell::new(),
         }
     }
 
     pub(super) fn is_visible(&self) -> bool {
-        let is_visible = || is_visible(self.change, self.view);
+        let is_visible = || is_visible(self.change, self.origin.view);
         *self.is_visible.get_or_init(is_visible)
     }
 }

@@ -6,10 +6,11 @@ use crate::model::detail::Detail;
 use crate::model::fields::FieldPath;
 use crate::model::informer_key::InformerKey;
 use crate::model::key::Kind;
-use crate::model::object::Object;
+use crate::model::object::{Object, ViewId};
 use crate::model::selector::{LabelSelector, Requirement};
 
-const PODS: InformerId = 0;
+const PODS: InformerId = InformerId::first_at(0);
+const OTHER: InformerId = InformerId::first_at(1);
 
 fn path(text: &str) -> FieldPath {
     FieldPath::parse(text).unwrap()
@@ -29,6 +30,11 @@ fn pods() -> Cache {
 }
 
 const VIEW: ViewId = Some(0);
+
+/// Where the changes of Pods come from.
+fn of_pods() -> Origin<'static> {
+    Origin::of(PODS, VIEW)
+}
 
 #[derive(Clone, Debug, Default)]
 struct Pod {
@@ -93,14 +99,14 @@ fn app_is(value: &str) -> Filter {
 }
 
 fn list(filter: Filter) -> Read {
-    Read::List(PODS, Some("one".into()), filter)
+    Read::list(PODS, Some("one".into()), filter)
 }
 
 /// True if the change wakes a key that made this read.
 fn wakes(read: Read, change: &Change) -> bool {
     let mut sets = ReadSets::default();
     sets.set(&reader(), [read].into());
-    let touched = sets.touched(PODS, &change.key().to_key(), change, VIEW);
+    let touched = sets.touched(of_pods(), &change.key().to_key(), change);
     touched.keys.contains(&&reader())
 }
 
@@ -145,7 +151,7 @@ fn a_list_is_touched_by_its_namespace_only() {
         &change(None, Some(&elsewhere))
     ));
     assert!(wakes(
-        Read::List(PODS, None, Filter::Everything),
+        Read::list(PODS, None, Filter::Everything),
         &change(None, Some(&elsewhere))
     ));
 }
@@ -216,13 +222,13 @@ fn a_failed_run_adds_to_the_reads_and_a_good_one_replaces_them() {
     sets.set(&reader(), [list(app_is("web"))].into());
     sets.join(&reader(), [list(app_is("db"))].into());
     assert!(
-        sets.touched(PODS, &appears.key().to_key(), &appears, VIEW)
+        sets.touched(of_pods(), &appears.key().to_key(), &appears)
             .keys
             .contains(&&reader())
     );
     sets.set(&reader(), [list(app_is("db"))].into());
     assert!(
-        sets.touched(PODS, &appears.key().to_key(), &appears, VIEW)
+        sets.touched(of_pods(), &appears.key().to_key(), &appears)
             .keys
             .is_empty()
     );
@@ -305,13 +311,15 @@ fn any_read() -> impl Strategy<Value = Read> {
     ];
     let namespace = prop_oneof![Just(None), Just(Some("one"))];
     let list = (namespace, filter)
-        .prop_map(|(namespace, filter)| Read::List(PODS, namespace.map(Arc::from), filter));
+        .prop_map(|(namespace, filter)| Read::list(PODS, namespace.map(Arc::from), filter));
     prop_oneof![object, list]
 }
 
 /// The read's answer, found by examining every object.
 fn answer(cache: &Cache, read: &Read) -> Vec<String> {
-    let members = cache.list(None).filter(|object| read.has(object));
+    let members = cache
+        .list(None)
+        .filter(|object| read.has(object, of_pods()));
     members.map(|object| object.view(VIEW).to_owned()).collect()
 }
 
@@ -368,7 +376,7 @@ fn who_applied_an_object_is_told_of_drift_on_that_side_of_it_whatever_it_sees() 
     };
     assert_eq!(drifted(&change(Some(&a_pod()), Some(&relabelled))), ["x"]);
     assert!(
-        sets.touched(PODS, &pod, &change(Some(&a_pod()), Some(&moved)), VIEW)
+        sets.touched(of_pods(), &pod, &change(Some(&a_pod()), Some(&moved)))
             .keys
             .is_empty()
     );
@@ -407,7 +415,7 @@ fn one_change_is_compared_so_often_and_then_touches_what_is_left() {
     }
     let change = labelled(100);
     let at = change.key().to_key();
-    let few = sets.touched(PODS, &at, &change, VIEW);
+    let few = sets.touched(of_pods(), &at, &change);
     assert!(few.keys.is_empty(), "none is selected");
     assert!(
         (9_000..=COMPARISONS).contains(&few.comparisons),
@@ -417,7 +425,7 @@ fn one_change_is_compared_so_often_and_then_touches_what_is_left() {
     for number in 100..1_000 {
         sets.set(&key(number), [selected(number, 90)].into());
     }
-    let many = sets.touched(PODS, &at, &change, VIEW);
+    let many = sets.touched(of_pods(), &at, &change);
     assert!((COMPARISONS - 100..=COMPARISONS).contains(&many.comparisons));
     let compared = many.comparisons / 93;
     assert_eq!(many.keys.len(), 1_000 - compared);
@@ -442,13 +450,13 @@ fn indexed_values_that_nobody_asks_for_are_not_looked_for() {
     let mut sets = ReadSets::default();
     let appears = change(None, Some(&a_pod()));
     let at = appears.key().to_key();
-    let compared = |sets: &ReadSets| sets.touched(PODS, &at, &appears, VIEW).comparisons;
+    let compared = |sets: &ReadSets| sets.touched(of_pods(), &at, &appears).comparisons;
     sets.set(&reader(), [list(app_is("db"))].into());
     let without = compared(&sets);
     let index = list(Filter::Index(0, "n1".into()));
-    let everywhere = Read::List(PODS, None, Filter::Index(0, "n1".into()));
+    let everywhere = Read::list(PODS, None, Filter::Index(0, "n1".into()));
     sets.set(&reader(), [index, everywhere].into());
-    let touched = sets.touched(PODS, &at, &appears, VIEW);
+    let touched = sets.touched(of_pods(), &at, &appears);
     assert!(touched.keys.contains(&&reader()));
     assert!(touched.comparisons > without);
 }
@@ -457,20 +465,16 @@ fn indexed_values_that_nobody_asks_for_are_not_looked_for() {
 fn what_a_run_has_missed_is_looked_up_and_not_searched() {
     let names =
         (0..10_000).map(|read| Read::Object(PODS, ObjectKey::new("one", &format!("r{read}"))));
-    let other = Read::List(PODS + 1, None, Filter::Everything);
+    let other = Read::list(OTHER, None, Filter::Everything);
     let mut reads: BTreeSet<Read> = names.chain([other]).collect();
     let appears = change(None, Some(&a_pod()));
-    let sight = || Sight::new(&appears, VIEW);
+    let sight = || Sight::new(&appears, of_pods());
     let mut left = 10;
-    assert_eq!(touches_any(&reads, PODS, &sight(), &mut left), Some(false));
+    assert_eq!(touches_any(&reads, &sight(), &mut left), Some(false));
     assert_eq!(left, 7);
     reads.insert(list(app_is("web")));
-    assert_eq!(touches_any(&reads, PODS, &sight(), &mut left), Some(true));
-    assert_eq!(
-        touches_any(&reads, PODS, &sight(), &mut left),
-        None,
-        "too much"
-    );
+    assert_eq!(touches_any(&reads, &sight(), &mut left), Some(true));
+    assert_eq!(touches_any(&reads, &sight(), &mut left), None, "too much");
 }
 
 #[test]
@@ -478,7 +482,7 @@ fn one_label_in_many_namespaces_is_many_labels() {
     let mut sets = ReadSets::default();
     for number in 0..OF_LABEL + 10 {
         let namespace = format!("n{number}");
-        let read = Read::List(PODS, Some(namespace.as_str().into()), app_is("web"));
+        let read = Read::list(PODS, Some(namespace.as_str().into()), app_is("web"));
         let key = SubjectKey {
             object: ObjectKey::new(&namespace, "reader"),
             ..SubjectKey::singleton()
@@ -488,7 +492,7 @@ fn one_label_in_many_namespaces_is_many_labels() {
     assert_eq!(sets.coarse(), 0);
     let change = change(None, Some(&a_pod()));
     assert!(
-        wakes(Read::List(PODS, None, app_is("web")), &change),
+        wakes(Read::list(PODS, None, app_is("web")), &change),
         "anywhere"
     );
 }

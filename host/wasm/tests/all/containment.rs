@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use pilothouse_core::{Plugin, RunError, Snapshot};
+use pilothouse_core::{InformerId, Plugin, RunError, Snapshot};
 use pilothouse_wasm::{Clocks, Engine, EngineOptions, LimitPolicy, Reading};
 use tracing_subscriber::layer::SubscriberExt;
 
@@ -338,8 +338,9 @@ fn a_panic_of_the_host_is_the_run_s_error() {
     let plugin = guest().with(GET).reconciling(SAY_A).plugin();
     // A scope never names a kind that the snapshot does not have. If it did, the reader would
     // panic.
+    let mut reader_of_nothing = reader_of(Snapshot::default(), InformerId::first_at(7));
     let error = plugin
-        .reconcile(&request("a"), &mut reader_of(Snapshot::default(), 7))
+        .reconcile(&request("a"), &mut reader_of_nothing)
         .unwrap_err();
     assert!(
         matches!(&error, RunError::HostPanic(_)) && error.to_string().starts_with("host: panic: "),

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use pilothouse_core::{
-    Cache, Delta, Failure, InformerKey, Kind, KindScope, Listing, NextRun, Object, ObjectKey,
-    Outcome, Plugin, Reader, Request, ResourceVersion, RunError, Schema, Scope, Snapshot,
-    SubjectKey,
+    Cache, Delta, Failure, InformerId, InformerKey, Kind, KindScope, Listing, NextRun, Object,
+    ObjectKey, Outcome, Plugin, Reader, Request, ResourceVersion, RunError, Schema, Scope,
+    Snapshot, SubjectKey,
 };
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, LoadError, WasmPlugin, load};
 use tracing::Dispatch;
@@ -270,12 +270,12 @@ pub fn reader() -> Reader {
     }));
     let snapshot = Snapshot {
         sequence: 1,
-        informers: Arc::new(vec![Arc::new(pods)]),
+        informers: Arc::new([pods].into_iter().collect()),
     };
-    reader_of(snapshot, 0)
+    reader_of(snapshot, InformerId::first_at(0))
 }
 
-pub fn reader_of(snapshot: Snapshot, informer: usize) -> Reader {
+pub fn reader_of(snapshot: Snapshot, informer: InformerId) -> Reader {
     let mut scope = Scope::default();
     let pods = KindScope::whole(informer);
     scope.kinds.insert(Kind::new("", "v1", "Pod"), pods);

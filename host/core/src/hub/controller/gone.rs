@@ -101,13 +101,25 @@ impl GoneKeys {
         let may_be_behind = now < end.at + LONGEST_SKEW;
         let may_go = now < end.at + LONGEST_WAIT;
         let mut left = MAX_EXAMINED;
-        // Which kinds there are wakes no key that has nothing else to wait for.
-        let is_real = |read: &&Read| !snapshot.informers[read.informer()].is_of_served_kinds();
-        reads.of(key).filter(is_real).any(|read| {
-            let version = snapshot.informers[read.informer()].resource_version();
+        let mut may_have_answer = |read: &Read| {
+            // The look-up itself counts, too: a read of a pattern is one for each of its kinds.
+            let is_left = left > 0;
+            left = left.saturating_sub(1);
+            !is_left || read.has_answer(snapshot, &mut left) != Some(false)
+        };
+        let reads = reads.of(key);
+        let mut reads = reads.flat_map(|read| present.installed.reads_of_informers(read));
+        reads.any(|read| {
+            let cache = read
+                .informer()
+                .map(|informer| &snapshot.informers[informer]);
+            // Which kinds there are wakes no key that has nothing else to wait for.
+            let Some(cache) = cache.filter(|cache| !cache.is_of_served_kinds()) else {
+                return false;
+            };
+            let version = cache.resource_version();
             let is_behind = *version != end.version && version.is_at_most(&end.version);
-            (is_behind && may_be_behind)
-                || (may_go && read.has_answer(snapshot, &mut left) != Some(false))
+            (is_behind && may_be_behind) || (may_go && may_have_answer(&read))
         })
     }
 

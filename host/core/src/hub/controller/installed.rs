@@ -1,7 +1,7 @@
 //! The version of a plugin that is installed: which keys are its own, what it sees, and which
 //! changes concern it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::changed::KeyedChange;
@@ -16,18 +16,22 @@ use crate::model::informer_key::InformerKey;
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
 use crate::model::object::{Object, ViewId};
+use crate::model::served_kind::ServedKind;
 use crate::model::subject_key::SubjectKey;
 use crate::plan::accepted::{AcceptedWrite, Trace};
 use crate::plan::children;
 use crate::reads::read::Read;
 use crate::reads::reader::Reader;
 use crate::reads::sight::is_visible;
+use crate::reads::source::{Origin, PatternPart};
 
 /// See the module's documentation.
 pub(super) struct InstalledVersion {
     version: Arc<PluginVersion>,
     /// The plugin's subscription to each informer it uses.
     subscriptions: BTreeMap<InformerId, Subscribed>,
+    /// What the informers are in lists of its patterns.
+    pattern_parts: BTreeMap<InformerId, PatternPart>,
     subjects: Subjects,
     /// All its kinds are synced, and the keys that can be known only then have been returned.
     is_started: bool,
@@ -41,6 +45,7 @@ impl InstalledVersion {
         Self {
             subscriptions: subscriptions(scope),
             subjects: Subjects::new(manifest, scope, None),
+            pattern_parts: pattern_parts(scope),
             is_started: false,
             version: Arc::new(version),
         }
@@ -85,6 +90,52 @@ impl InstalledVersion {
         self.subscriptions.get(&informer)?.view
     }
 
+    /// How the plugin sees what an informer brings.
+    pub fn origin(&self, informer: InformerId) -> Origin<'_> {
+        Origin {
+            informer,
+            view: self.view_of(informer),
+            of_pattern: self.pattern_parts.get(&informer),
+        }
+    }
+
+    /// What a read asks of each informer. Of a pattern these are the informers of its kinds.
+    pub fn reads_of_informers<'a>(&'a self, read: &'a Read) -> impl Iterator<Item = Read> + 'a {
+        let own = read.informer().map(|_| read.clone());
+        let parts = self.pattern_parts.iter();
+        let of_pattern = parts.filter_map(|(informer, part)| part.part_of(read, *informer));
+        own.into_iter().chain(of_pattern)
+    }
+
+    /// The informers whose objects are in lists of its patterns while the cluster serves these
+    /// kinds, as far as they have listed.
+    pub fn in_lists(&self, served: &BTreeMap<Kind, ServedKind>) -> BTreeSet<InformerId> {
+        let scope = &self.version.scope;
+        let is_served = |kind: &Kind| served.values().any(|have| have.kind.is_version_of(kind));
+        let named = scope.kinds.iter().filter(|(kind, _)| is_served(kind));
+        let can_be_listed = |kind: &Kind| served.get(kind).is_some_and(ServedKind::is_watchable);
+        let of_patterns = scope.of_patterns();
+        let of_patterns = of_patterns.filter(|known| can_be_listed(&known.kind));
+        let scopes = named.map(|(_, scope)| scope);
+        let scopes = scopes.chain(of_patterns.map(|known| &known.scope));
+        let informers = scopes.flat_map(|scope| &scope.parts);
+        let informers = informers.map(|part| part.informer);
+        informers
+            .filter(|informer| self.pattern_parts.contains_key(informer))
+            .collect()
+    }
+
+    /// Whether the informer tells which kinds the cluster serves.
+    pub fn tells_kinds(&self, informer: InformerId) -> bool {
+        let served = self.version.scope.served.as_ref();
+        served.is_some_and(|part| part.informer == informer)
+    }
+
+    /// Whether the kinds of its patterns have the informers that they had when a reconcile began.
+    pub fn has_kinds_of(&self, held: &RunningKey) -> bool {
+        Arc::ptr_eq(&held.version.scope, &self.version.scope)
+    }
+
     /// Whether the manifest asks to run one key at a time. Its keys then see each other's writes. A
     /// lower limit set by the operator does not count: it does not tell what the keys depend on.
     pub fn is_serial(&self) -> bool {
@@ -117,6 +168,7 @@ impl InstalledVersion {
         let version = Arc::make_mut(&mut self.version);
         change(&mut Arc::make_mut(&mut version.scope).patterns);
         self.subscriptions = subscriptions(&version.scope);
+        self.pattern_parts = pattern_parts(&version.scope);
         if self.subjects.are_of_patterns() {
             let before = Some(&self.subjects);
             self.subjects = Subjects::new(&version.manifest, &version.scope, before);
@@ -323,6 +375,18 @@ fn subscriptions(scope: &Scope) -> BTreeMap<InformerId, Subscribed> {
         .parts()
         .map(|part| (part.informer, part.subscribed.clone()));
     subscriptions.collect()
+}
+
+/// What the informers of its scope are in lists of its patterns.
+fn pattern_parts(scope: &Scope) -> BTreeMap<InformerId, PatternPart> {
+    let named = scope.kinds.iter();
+    let of_patterns = scope.of_patterns().map(|known| (&known.kind, &known.scope));
+    let kinds = named.chain(of_patterns);
+    let parts = kinds.flat_map(|(kind, of_kind)| {
+        let parts = of_kind.parts.iter();
+        parts.filter_map(move |part| Some((part.informer, scope.pattern_part(kind, part)?)))
+    });
+    parts.collect()
 }
 
 /// The keys of objects that are ordered by namespace. Keys of one namespace share its name.

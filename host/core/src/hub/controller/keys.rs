@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::changed::KeyedChange;
 use super::gone::GoneKeys;
+use super::installed::InstalledVersion;
 use super::loops::{LoopingKey, WrittenState};
 use super::present::Present;
 use super::ready::{ReadyKey, ReadyKeys};
@@ -157,18 +158,37 @@ impl Keys {
         &mut self,
         informer: InformerId,
         key: &ObjectKey,
-        subjects: &Subjects,
+        installed: &InstalledVersion,
         priority: Priority,
         now: Time,
     ) {
-        let own = subjects.iter();
+        let own = installed.subjects().iter();
         let own = own.filter(|subject| subject.may_be(informer, key));
         let own = own.map(|subject| subject.key(key.clone()));
-        let readers = self.reads.about(informer, key).into_iter().cloned();
+        let readers = self.reads.about(installed.origin(informer), key);
+        let readers = readers.into_iter().cloned();
         let keys: BTreeSet<SubjectKey> = readers.chain(own).collect();
         for key in keys {
             self.ready.due.wake_otherwise(&key, priority, now);
         }
+    }
+
+    /// The objects of an informer come into the lists of patterns, or leave them, all at once and
+    /// without a change of their own: because of their kind. Queues the keys whose lists have some
+    /// of them. Returns how many comparisons it took to find them.
+    pub fn wake_lists(&mut self, informer: InformerId, present: Present<'_>) -> usize {
+        let cache = &present.snapshot.informers[informer];
+        let origin = present.installed.origin(informer);
+        let (keys, comparisons) = self.reads.in_lists(origin, cache);
+        for key in keys {
+            self.ready.due.wake_otherwise(&key, NORMAL, present.now);
+        }
+        comparisons
+    }
+
+    /// Stops waiting for writes that only informers which are not kept would show.
+    pub fn keep_gates(&mut self, is_kept: impl Fn(InformerId) -> bool, snapshot: &Snapshot) {
+        self.ready.keep_gates(is_kept, snapshot);
     }
 
     /// Some objects have become unreadable, or readable again, at this sequence number.

@@ -9,10 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::installed::InstalledVersion;
+use super::recorded::RecordedReads;
 use crate::access::scope::{KindScope, PatternKind, PatternScope, Scope, ScopePart};
 use crate::cache::Subscription;
 use crate::cache::snapshot::Snapshot;
 use crate::model::key::Kind;
+use crate::model::served_kind::ServedKind;
 use crate::model::subject_key::SubjectKey;
 use crate::queue::{Priority, Time};
 
@@ -78,6 +80,23 @@ impl PatternKinds {
         self.ask(scope, &kinds);
     }
 
+    /// Asks for the kinds of recorded lists of patterns that have come since: they belong to these
+    /// lists, and nobody is to be woken to ask for them.
+    pub fn ask_for_lists<'a>(
+        &mut self,
+        scope: &Scope,
+        reads: &RecordedReads,
+        served: impl Iterator<Item = &'a ServedKind>,
+    ) {
+        let is_listed = |served: &&ServedKind| {
+            let pattern = scope.pattern_of(&served.kind);
+            let can_be = pattern.is_some_and(|of| !of.refused.contains_key(&served.kind));
+            can_be && served.is_watchable() && reads.has_pattern_of(&served.kind)
+        };
+        let kinds = served.filter(is_listed).map(|served| served.kind.clone());
+        self.ask(scope, &kinds.collect());
+    }
+
     /// A key waits for what it has asked about. Returns whether it need not.
     pub fn wait(&mut self, key: &SubjectKey, priority: Priority) -> bool {
         let is_waited_for = self.is_waited_for();
@@ -85,6 +104,11 @@ impl PatternKinds {
             self.waiting.insert(key.clone(), priority);
         }
         !is_waited_for
+    }
+
+    /// A key has run again meanwhile, and asked about nothing that is not listed.
+    pub fn wait_no_more(&mut self, key: &SubjectKey) {
+        self.waiting.remove(key);
     }
 
     /// Whether there are kinds to wait for. For those that were refused nobody waits.
@@ -224,12 +248,15 @@ impl PatternKinds {
         now: Time,
     ) -> Vec<Kind> {
         self.wanted.retain(&is_served);
+        // What keys wait for they will read, together with what is listed already.
+        let is_waited_for =
+            |kind: &Kind| !self.waiting.is_empty() || self.unlisted.contains_key(kind);
         let mut ending = Vec::new();
         for known in scope.of_patterns() {
             let kind = &known.kind;
             if !is_served(kind) {
                 ending.push(kind.clone());
-            } else if is_read(known) || self.unlisted.contains_key(kind) {
+            } else if is_read(known) || is_waited_for(kind) {
                 self.unread.remove(kind);
             } else if *self.unread.entry(kind.clone()).or_insert(now) + UNREAD_FOR <= now {
                 ending.push(kind.clone());

@@ -209,6 +209,13 @@ impl ReadyKeys {
         }
     }
 
+    /// Releases the held keys whose writes only informers that are not kept would show.
+    pub fn keep_gates(&mut self, is_kept: impl Fn(InformerId) -> bool, snapshot: &Snapshot) {
+        for key in self.gates.keep(is_kept, snapshot) {
+            self.due.queue.release(&key);
+        }
+    }
+
     /// Parks a key until the cluster can be reached: its writes could not reach it, this many times
     /// in a row. A key whose writes alone cannot reach it waits longer each time and stops no other
     /// key: by then the failure is known to be the key's own.
@@ -264,10 +271,7 @@ impl ReadyKeys {
     /// ends.
     pub fn replace(&mut self, present: Present<'_>) {
         let installed = present.installed;
-        let is_kept = |informer| installed.uses(informer);
-        for key in self.gates.keep(is_kept, present.snapshot) {
-            self.due.queue.release(&key);
-        }
+        self.keep_gates(|informer| installed.uses(informer), present.snapshot);
         self.gates.share(installed.is_serial());
         self.due.end_slowness();
     }

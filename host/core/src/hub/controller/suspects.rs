@@ -22,6 +22,7 @@ use crate::model::key::{ObjectKey, ResourceVersion};
 use crate::model::subject_key::SubjectKey;
 use crate::queue::Time;
 use crate::reads::read::{Read, candidates};
+use crate::reads::source::Source;
 
 /// Number of consecutive failures from which on the objects that a key has read are fetched.
 pub(super) const SUSPECT_AFTER: u32 = 3;
@@ -112,21 +113,25 @@ impl Suspects {
         let snapshot = present.snapshot;
         let own = present.installed.subjects().informer_of(snapshot, key);
         let own = own.map(|informer| Read::Object(informer, key.object.clone()));
-        // The API server has no objects that describe kinds: those the host makes.
-        let is_real = |read: &&Read| !snapshot.informers[read.informer()].is_of_served_kinds();
-        let reads = own.iter().chain(reads.of(key)).filter(is_real);
+        let reads = own.iter().chain(reads.of(key));
+        let parts = reads.flat_map(|read| present.installed.reads_of_informers(read));
         let checked = Cell::new(0);
-        let objects = reads.flat_map(|read| objects_of(read, snapshot, &checked));
         let is_open = |(informer, key): &(InformerId, ObjectKey)| {
             !self.is_confirmed(*informer, key, snapshot)
         };
         // The key may have read an object twice.
         let mut known = BTreeSet::new();
-        let open = objects.filter(|object| is_open(object) && known.insert(object.clone()));
-        let questions = open
-            .take(MAX_QUESTIONS)
-            .map(|(informer, key)| Question::of(snapshot, informer, key))
-            .collect();
+        let mut questions = Vec::new();
+        for read in parts {
+            checked.set(checked.get() + 1);
+            let objects = objects_of(&read, snapshot, &checked);
+            let open = objects.filter(|object| is_open(object) && known.insert(object.clone()));
+            let open = open.take(MAX_QUESTIONS - questions.len());
+            questions.extend(open.map(|(informer, key)| Question::of(snapshot, informer, key)));
+            if questions.len() == MAX_QUESTIONS || checked.get() > MAX_CHECKED {
+                break;
+            }
+        }
         (questions, checked.get())
     }
 
@@ -170,9 +175,10 @@ impl Suspects {
     }
 }
 
-/// The objects that a read has found, or has looked for by name. Counts in `checked` what is
-/// examined for that, whether or not the read selects it: a read that finds nothing in a large
-/// cache takes as long as one that finds everything. Ends when too many have been examined.
+/// The objects that a read of one informer has found, or has looked for by name. Counts in
+/// `checked` what is examined for that, whether or not the read selects it: a read that finds
+/// nothing in a large cache takes as long as one that finds everything. Ends when too many have
+/// been examined.
 fn objects_of<'a>(
     read: &'a Read,
     snapshot: &'a Snapshot,
@@ -182,16 +188,21 @@ fn objects_of<'a>(
         checked.set(checked.get() + 1);
         checked.get() <= MAX_CHECKED
     };
+    let is_real = |informer: &InformerId| {
+        // The API server has no objects that describe kinds: those the host makes.
+        !snapshot.informers[*informer].is_of_served_kinds()
+    };
     match read {
-        Read::Object(informer, key) | Read::Applied(informer, key, _) => {
-            Box::new(is_allowed().then(|| (*informer, key.clone())).into_iter())
+        Read::Object(informer, key) | Read::Applied(informer, key, _) if is_real(informer) => {
+            Box::new(std::iter::once((*informer, key.clone())))
         }
-        Read::List(informer, namespace, filter) => {
+        Read::List(Source::Informer(informer), namespace, filter) if is_real(informer) => {
             let (cache, namespace) = (&snapshot.informers[*informer], namespace.as_deref());
             let examined = candidates(cache, namespace, filter, None);
             let examined = examined.take_while(move |_| is_allowed());
             let found = examined.filter(move |object| filter.selects(object, namespace));
             Box::new(found.map(|object| (*informer, object.key().to_key())))
         }
+        _ => Box::new(std::iter::empty()),
     }
 }

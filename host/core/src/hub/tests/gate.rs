@@ -320,7 +320,7 @@ fn an_answer_that_cannot_be_read_holds_nobody_for_ever() {
     rig.hub
         .fetched(&fetch, vec![Ok(Some(broken.into()))], rig.now);
     let id = rig.id(&pod());
-    assert_eq!(rig.hub.informers()[id].unreadable.len(), 1);
+    assert_eq!(rig.informer(id).unreadable.len(), 1);
     assert!(
         rig.take().is_some(),
         "it runs, and says what it cannot read"

@@ -226,7 +226,7 @@ fn an_object_that_cannot_be_read_stops_who_reads_it_and_nobody_else() {
         error.contains("v1/Pod default/bad cannot be read: labels is not an object"),
         "{error}"
     );
-    assert_eq!(rig.hub.informers()[id].unreadable.len(), 1);
+    assert_eq!(rig.informer(id).unreadable.len(), 1);
     rig.put(&pod(), "bad", "");
     rig.now += Duration::from_secs(1);
     assert_eq!(rig.run(), ["bad"]);
@@ -304,6 +304,6 @@ fn an_object_deeper_than_can_be_cut_is_unreadable_to_those_who_come_and_the_host
     rig.hub.apply(id, Delta::Upsert(object), rig.now);
     let deep = format!(".spec{}", ".a".repeat(62));
     rig.join(reads_pods("deep", &[&deep], &[]), nothing);
-    let informer = &rig.hub.informers()[id];
+    let informer = &rig.informer(id);
     assert_eq!(informer.objects + informer.unreadable.len(), 1);
 }

@@ -140,7 +140,11 @@ fn reading(
 }
 
 fn list_all(reader: &mut Reader) -> Result<String, ReadError> {
-    let json = reader.list(&any(), None, &ListFilter::Everything)?;
+    list_of(reader, &any())
+}
+
+fn list_of(reader: &mut Reader, kind: &Kind) -> Result<String, ReadError> {
+    let json = reader.list(kind, None, &ListFilter::Everything)?;
     Ok(names(&json))
 }
 
@@ -230,15 +234,16 @@ fn an_object_of_a_kind_that_cannot_be_listed_cannot_be_read_and_is_woken_for() {
 }
 
 #[test]
-fn a_kind_that_comes_and_goes_wakes_who_asked_and_lets_its_informer_go() {
+fn a_kind_that_comes_and_goes_wakes_who_lists_its_objects_and_lets_its_informer_go() {
     let (mut rig, seen) = rig(&[], list_all);
     assert_eq!(rig.run(), ["s"]);
     assert_eq!(last(&seen), "");
     rig.serve(&[kind("A")]);
-    assert_eq!(rig.run(), ["s"]);
+    assert!(rig.run().is_empty(), "nobody is woken to ask for it");
     rig.widen(10);
+    assert!(rig.run().is_empty(), "it has no object yet");
     rig.list(&kind("A"), &["x"]);
-    rig.run();
+    assert_eq!(rig.run(), ["s"]);
     assert_eq!(last(&seen), "A/x");
     rig.serve(&[]);
     assert_eq!(rig.watched_kinds(), ["v1/Service"]);
@@ -246,6 +251,102 @@ fn a_kind_that_comes_and_goes_wakes_who_asked_and_lets_its_informer_go() {
     assert_eq!(last(&seen), "");
     rig.serve(&[]);
     assert!(rig.run().is_empty(), "nothing has changed");
+}
+
+/// A plugin with a key for each of these teams, which lists the objects of its team.
+fn teams(rig: &mut Rig, kinds: &[Kind], teams: &[&str]) {
+    rig.join_with(reads_all("p"), &settings(), |request, reader| {
+        let team = request.key.object.name.to_string();
+        let filter = ListFilter::Index("team".into(), team);
+        let listed = reader.list(&any(), None, &filter);
+        listed.map_err(|error| RunError::Trap(error.to_string()))?;
+        Ok(Outcome::default())
+    });
+    rig.serve(kinds);
+    rig.sync(&service());
+    for team in teams {
+        rig.put(&service(), team, "");
+    }
+    rig.run();
+    rig.widen(100);
+    for kind in kinds.iter().filter(|kind| **kind != service()) {
+        rig.list(kind, &[]);
+    }
+    rig.run();
+}
+
+#[test]
+fn a_list_of_a_pattern_is_one_read_and_a_change_of_any_of_its_kinds_wakes_who_it_concerns() {
+    let kinds: Vec<Kind> = (10..70).map(|number| kind(&format!("K{number}"))).collect();
+    let mut rig = Rig::default();
+    teams(&mut rig, &kinds, &["x", "y", "z"]);
+    let keys = |rig: &Rig| rig.hub.status(rig.now).remove(0).keys;
+    assert_eq!(keys(&rig).recorded_reads, 3, "one for each key");
+    for kind in &kinds {
+        rig.put(kind, "o", r#""team":"y""#);
+        assert_eq!(rig.run(), ["y"]);
+    }
+    rig.put(&kinds[7], "o", r#""team":"z""#);
+    assert_eq!(rig.run(), ["y", "z"], "it leaves one list for another");
+    rig.put(&kinds[8], "p", r#""team":"w""#);
+    assert!(rig.run().is_empty());
+    rig.remove(&kinds[9], "o");
+    assert_eq!(rig.run(), ["y"]);
+    assert_eq!(keys(&rig).recorded_reads, 3);
+}
+
+#[test]
+fn an_object_of_a_kind_that_comes_later_wakes_who_lists_it_and_nobody_else() {
+    let mut rig = Rig::default();
+    teams(&mut rig, &[kind("A")], &["x", "y"]);
+    rig.serve(&[kind("A"), kind("B")]);
+    rig.widen(10);
+    rig.list(&kind("B"), &["o"]);
+    assert!(rig.run().is_empty(), "it is of no team");
+    rig.put(&kind("B"), "p", r#""team":"x""#);
+    assert_eq!(rig.run(), ["x"]);
+    rig.serve(&[kind("A")]);
+    assert_eq!(rig.run(), ["x"], "the object leaves its list");
+}
+
+#[test]
+fn objects_that_another_plugin_has_had_listed_come_into_the_lists_of_a_pattern() {
+    let mut rig = Rig::default();
+    teams(&mut rig, &[kind("A")], &["x", "y"]);
+    let mut other = manifest("other");
+    other.reads = vec![ReadDeclaration::new(kind("B"), vec![])];
+    other.reconciles = vec![];
+    other.writes = vec![];
+    rig.join(other, |_: &Request, _: &mut Reader| Ok(Outcome::default()));
+    rig.sync(&kind("B"));
+    rig.put(&kind("B"), "o", r#""team":"x""#);
+    rig.run();
+    rig.serve(&[kind("A"), kind("B")]);
+    rig.widen(10);
+    assert_eq!(rig.run(), ["x"]);
+    // Of a kind with many objects it is not found out whose lists they are in.
+    for name in ["p", "q", "r"] {
+        rig.put(&kind("B"), name, "");
+    }
+    rig.serve(&[kind("A")]);
+    assert_eq!(rig.run(), ["x", "y"]);
+}
+
+#[test]
+fn a_kind_that_is_named_is_in_the_lists_of_a_pattern_while_it_is_served() {
+    let mut rig = Rig::default();
+    teams(&mut rig, &[service()], &["x", "y"]);
+    rig.put(&service(), "x", r#""team":"y""#);
+    assert_eq!(rig.run(), ["y"]);
+    rig.serve(&[kind("A")]);
+    assert_eq!(rig.run(), ["y"]);
+    rig.put(&service(), "x", r#""team":"x""#);
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &[]);
+    rig.run();
+    rig.serve(&[kind("A"), service()]);
+    assert_eq!(rig.run(), ["x"]);
 }
 
 #[test]
@@ -361,6 +462,42 @@ fn a_reconcile_that_reads_what_nobody_else_did_and_what_ends_meanwhile_runs_agai
 }
 
 #[test]
+fn a_guest_that_alternates_its_questions_takes_no_more_numbers_of_informers_than_it_needs() {
+    let asked = Arc::new(Mutex::new("A"));
+    let asks = asked.clone();
+    let (mut rig, seen) = rig(&[kind("A"), kind("B")], move |reader| {
+        let asks = *asks.lock().unwrap();
+        list_of(reader, &kind(asks))
+    });
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    rig.run();
+    let places = rig.hub.snapshot().informers.places();
+    for (round, other) in ["B", "A"].into_iter().cycle().take(20).enumerate() {
+        let was = std::mem::replace(&mut *asked.lock().unwrap(), other);
+        let old = rig.id(&kind(was));
+        rig.put(&service(), &format!("s{round}"), "");
+        rig.run();
+        rig.put(&kind(was), &format!("y{round}"), "");
+        rig.run();
+        rig.widen(10);
+        rig.list(&kind(other), &["z"]);
+        rig.run();
+        assert_eq!(last(&seen), format!("{other}/z"));
+        let late = rig.object(&kind(was), "late", "");
+        drop(rig.hub.narrow(rig.now));
+        rig.now += Duration::from_secs(60);
+        drop(rig.hub.narrow(rig.now));
+        // What the list-watch that has ended still brings is not taken for the other kind's.
+        assert_eq!(rig.hub.apply(old, Delta::Upsert(late), rig.now), 0);
+        assert!(rig.hub.snapshot().informers[old].is_empty());
+        assert_eq!(rig.hub.snapshot().informers[rig.id(&kind(other))].len(), 1);
+    }
+    assert_eq!(rig.hub.snapshot().informers.places(), places + 1);
+}
+
+#[test]
 fn a_kind_of_which_discovery_says_something_else_wakes_who_asked_about_kinds() {
     let (mut rig, seen) = rig(&[], |reader| {
         let known = reader.kinds(&"example.com/*".parse().unwrap())?;
@@ -434,6 +571,31 @@ fn what_is_written_of_a_pattern_is_sent_and_waited_for() {
         panic!("the host cannot tell from the metadata what the patch would change");
     };
     assert_eq!(sent.len(), 1);
+}
+
+#[test]
+fn a_key_that_waits_to_see_its_write_runs_when_the_informer_that_would_show_it_ends() {
+    let (mut rig, seen) = rig(&[kind("A"), kind("B")], list_all);
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    rig.list(&kind("B"), &["y"]);
+    let trace = || Trace::Version(ResourceVersion::new("99"));
+    gate::run_writing(&mut rig, kind("A"), "x", trace());
+    rig.put(&kind("A"), "x", r#""a":"b""#);
+    assert!(rig.run().is_empty(), "A is not at version 99");
+    rig.serve(&[kind("B")]);
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), "B/y");
+    // The gate on an informer that stays is kept.
+    rig.put(&kind("B"), "y", r#""a":"b""#);
+    gate::run_writing(&mut rig, kind("B"), "y", trace());
+    rig.serve(&[kind("A"), kind("B")]);
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    assert!(rig.run().is_empty());
+    rig.serve(&[kind("B")]);
+    assert!(rig.run().is_empty());
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn what_a_failing_key_reads_is_put_right_by_what_the_server_has() {
             assert_eq!(suspected.failures, failures, "server {number}");
             let hub = &suspected.rig.hub;
             assert_eq!(hub.status(suspected.rig.now)[0].keys.failing, 0);
-            assert_eq!(hub.informers()[suspected.rig.id(&pod())].repairs, 1);
+            assert_eq!(suspected.rig.informer(suspected.rig.id(&pod())).repairs, 1);
         }
     }
 }

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::access::scope::{KindScope, Scope};
-use crate::cache::snapshot::Snapshot;
+use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Cache, Delta, Listing};
 use crate::model::informer_key::InformerKey;
 
@@ -25,12 +25,12 @@ fn reader(objects: &[Value]) -> Reader {
         ..Listing::default()
     }));
     let scope = Scope {
-        kinds: [(config_map(), KindScope::whole(0))].into(),
+        kinds: [(config_map(), KindScope::whole(InformerId::first_at(0)))].into(),
         ..Scope::default()
     };
     let snapshot = Snapshot {
         sequence: 0,
-        informers: Arc::new(vec![Arc::new(cache)]),
+        informers: Arc::new([cache].into_iter().collect()),
     };
     Reader::new(snapshot, Arc::new(scope), 0)
 }

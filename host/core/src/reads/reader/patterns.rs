@@ -10,9 +10,11 @@ use crate::model::query::ListFilter;
 use crate::model::served_kind::ServedKind;
 use crate::reads::error::ReadError;
 use crate::reads::read::{Filter, Read};
+use crate::reads::source::Source;
 
 use super::{
-    BYTES_PER_FUEL, FUEL_PER_OBJECT, FUEL_PER_READ, ListPart, Reader, check_selector, spend,
+    BYTES_PER_FUEL, FUEL_PER_OBJECT, FUEL_PER_READ, ListPart, Reader, check_selector, resolve,
+    spend,
 };
 
 /// Fuel for a read that is denied: its error is made into a text, and crosses to the guest.
@@ -54,7 +56,14 @@ impl Reader {
         let Some(found) = found.and_then(|object| ServedKind::of_object(object.json())) else {
             return Ok(None);
         };
-        self.listed_kind(pattern, &found).map(Some)
+        let listed = self.listed_kind(pattern, &found);
+        // Its list is waited for, so its informer must not end as one that nobody reads.
+        if let Err(ReadError::Unavailable { .. }) = listed
+            && let Some(informer) = pattern.kind(kind).and_then(PatternKind::informer)
+        {
+            self.record(Read::list(informer, None, Filter::Everything))?;
+        }
+        listed.map(Some)
     }
 
     fn is_own_kind(&self, kind: &Kind) -> bool {
@@ -86,10 +95,6 @@ impl Reader {
     ) -> Result<&'a KindScope, ReadError> {
         let kind = &served.kind;
         if let Some(reason) = unavailable(pattern, served, |kind| self.is_kind_listed(kind)) {
-            // Its list is waited for, so its informer must not end as one that nobody reads.
-            if let Some(informer) = pattern.kind(kind).and_then(PatternKind::informer) {
-                self.record(Read::List(informer, None, Filter::Everything))?;
-            }
             return Err(ReadError::Unavailable {
                 kind: kind.clone(),
                 reason,
@@ -124,6 +129,7 @@ impl Reader {
         spend(&mut self.fuel, FUEL_PER_READ)?;
         let scope = self.scope.clone();
         let of_pattern = self.readable_pattern(&scope, pattern)?;
+        self.record_kinds(&scope, pattern)?;
         let known = self.served(&scope, pattern)?;
         let known = known.into_iter().map(|served| {
             let why = unavailable(of_pattern, &served, |scope| self.is_kind_listed(scope));
@@ -146,17 +152,24 @@ impl Reader {
         found.ok_or_else(|| self.denied(scope, pattern))
     }
 
-    /// Reads the kinds that the cluster serves and that a pattern includes.
+    /// Records which kinds the cluster serves, as far as a pattern includes them.
+    fn record_kinds(&mut self, scope: &Scope, pattern: &Kind) -> Result<(), ReadError> {
+        let Some(informer) = scope.served.as_ref().map(|part| part.informer) else {
+            return Ok(());
+        };
+        spend(&mut self.fuel, FUEL_PER_READ)?;
+        self.record(match pattern.is_pattern() {
+            true => Read::list(informer, group_of(pattern), Filter::Everything),
+            false => Read::Object(informer, ServedKind::key_of(pattern)),
+        })
+    }
+
+    /// The kinds that the cluster serves and that a pattern includes.
     fn served(&mut self, scope: &Scope, pattern: &Kind) -> Result<Vec<ServedKind>, ReadError> {
         let Some(informer) = scope.served.as_ref().map(|part| part.informer) else {
             return Ok(Vec::new());
         };
-        spend(&mut self.fuel, FUEL_PER_READ)?;
-        let of_group = (&*pattern.group != "*").then(|| pattern.group.clone());
-        self.record(match pattern.is_pattern() {
-            true => Read::List(informer, of_group.clone(), Filter::Everything),
-            false => Read::Object(informer, ServedKind::key_of(pattern)),
-        })?;
+        let of_group = group_of(pattern);
         let cache = self.snapshot.informers[informer].clone();
         let objects: Vec<&Arc<Object>> = match pattern.is_pattern() {
             true => cache.list(of_group.as_deref()).collect(),
@@ -174,8 +187,9 @@ impl Reader {
         Ok(found)
     }
 
-    /// Records a list of a pattern: of every kind that it includes, the served kinds themselves
-    /// included. A kind that cannot be listed is left out.
+    /// Records a list of a pattern, as one read. It has the objects of every kind that the pattern
+    /// includes, in the version that is served, as far as the kind is listed. A kind that comes
+    /// later adds objects to it and is no change of its own; see `core::hub::widening`.
     pub(super) fn record_pattern_list<'a>(
         &mut self,
         scope: &'a Scope,
@@ -185,6 +199,8 @@ impl Reader {
     ) -> Result<Vec<ListPart<'a>>, ReadError> {
         let of_pattern = self.readable_pattern(scope, pattern)?;
         check_selector(filter)?;
+        spend(&mut self.fuel, FUEL_PER_READ)?;
+        let by_position = in_pattern(of_pattern, pattern, filter)?;
         let mut scopes: Vec<(Kind, &KindScope)> = Vec::new();
         for served in self.served(scope, pattern)? {
             let mut named = scope.kinds.iter();
@@ -203,11 +219,18 @@ impl Reader {
         if let Some(kind) = self.unseen.first() {
             return Err(ReadError::NotYet(kind.clone()));
         }
+        let source = Source::of_pattern(pattern);
+        self.record(Read::List(source, namespace.map(Arc::from), by_position))?;
         scopes.sort_by(|(one, _), (other, _)| one.cmp(other));
         let mut parts = Vec::new();
         for (kind, scope) in scopes {
             for part in scope.parts_of(namespace) {
-                let part = self.record_part(scope, part, &kind, namespace, filter)?;
+                spend(&mut self.fuel, FUEL_PER_OBJECT)?;
+                let part = ListPart {
+                    kind: kind.clone(),
+                    part,
+                    filter: resolve(scope, part, &kind, filter)?,
+                };
                 // One object that cannot be read stops no list of all kinds.
                 if self.check_readable(&part, namespace).is_ok() {
                     parts.push(part);
@@ -232,6 +255,32 @@ impl Reader {
     pub(crate) fn take_unseen(&mut self) -> BTreeSet<Kind> {
         std::mem::take(&mut self.unseen)
     }
+}
+
+/// The group that a pattern is restricted to, if it is to one.
+fn group_of(pattern: &Kind) -> Option<Arc<str>> {
+    (*pattern != Kind::any()).then(|| pattern.group.clone())
+}
+
+/// A filter of a list of a pattern as it is recorded: with the index's position among those of the
+/// pattern that the manifest reads. `asked`: the pattern that is listed.
+fn in_pattern(
+    pattern: &PatternScope,
+    asked: &Kind,
+    filter: &ListFilter,
+) -> Result<Filter, ReadError> {
+    Ok(match filter {
+        ListFilter::Everything => Filter::Everything,
+        ListFilter::Labels(selector) => Filter::Labels(selector.clone()),
+        ListFilter::Index(name, value) => {
+            let position = pattern.indexes.get(name);
+            let position = position.ok_or_else(|| ReadError::UnknownIndex {
+                name: name.clone(),
+                kind: asked.clone(),
+            })?;
+            Filter::Index(*position, value.as_str().into())
+        }
+    })
 }
 
 /// Why the objects of a served kind cannot be read by a pattern, if the host has found that out.

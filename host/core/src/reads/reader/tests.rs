@@ -3,6 +3,8 @@ use crate::cache::{Delta, Listing};
 use crate::model::informer_key::InformerKey;
 use crate::model::selector::Requirement;
 
+const PODS: InformerId = InformerId::first_at(0);
+
 fn pods() -> Kind {
     Kind::new("", "v1", "Pod")
 }
@@ -17,12 +19,12 @@ fn reader(objects: &[String]) -> Reader {
         ..Listing::default()
     }));
     let scope = Scope {
-        kinds: [(pods(), KindScope::whole(0))].into(),
+        kinds: [(pods(), KindScope::whole(PODS))].into(),
         ..Scope::default()
     };
     let snapshot = Snapshot {
         sequence: 0,
-        informers: Arc::new(vec![Arc::new(cache)]),
+        informers: Arc::new([cache].into_iter().collect()),
     };
     Reader::new(snapshot, Arc::new(scope), 0)
 }
@@ -108,12 +110,12 @@ fn it_stays_open_whether_a_read_has_an_answer_if_too_many_objects_would_be_exami
     let reader = reader(&objects);
     let has_answer = |read: &Read, mut left: usize| read.has_answer(&reader.snapshot, &mut left);
     let requirements = vec![Requirement::Exists("k".into())];
-    let none = Read::List(0, None, Filter::Labels(LabelSelector { requirements }));
+    let none = Read::list(PODS, None, Filter::Labels(LabelSelector { requirements }));
     assert_eq!(has_answer(&none, 100), Some(false));
     assert_eq!(has_answer(&none, 99), None);
-    let all = Read::List(0, None, Filter::Everything);
+    let all = Read::list(PODS, None, Filter::Everything);
     assert_eq!(has_answer(&all, 1), Some(true));
-    let one = Read::Object(0, key(1));
+    let one = Read::Object(PODS, key(1));
     assert_eq!(
         (has_answer(&one, 1), has_answer(&one, 0)),
         (Some(true), None)
