@@ -39,6 +39,9 @@ pub struct PatternScope {
     pub kinds: BTreeMap<(Arc<str>, Arc<str>), PatternKind>,
     /// The kinds that cannot have one now, and why.
     pub refused: BTreeMap<Kind, Arc<str>>,
+    /// The kinds that have had time enough to be listed. Until they are, they are unavailable, and
+    /// waited for no longer.
+    pub late: BTreeSet<Kind>,
 }
 
 /// A kind that a plugin reads by a pattern.
@@ -48,9 +51,6 @@ pub struct PatternKind {
     pub kind: Kind,
     /// Its objects.
     pub scope: KindScope,
-    /// It has had time enough to be listed. Until it is, it is unavailable, and waited for no
-    /// longer.
-    pub is_late: bool,
 }
 
 /// A readable kind of which there are no objects, because the cluster does not serve it.

@@ -283,7 +283,7 @@ impl Controller {
 
     /// Has these kinds of its patterns listed.
     pub fn ask_for(&mut self, kinds: &BTreeSet<Kind>) {
-        self.patterns.ask(self.installed.scope(), kinds);
+        self.patterns.want(self.installed.scope(), kinds);
     }
 
     /// Has the kinds listed that the cluster serves and whose objects belong to lists of patterns
@@ -322,9 +322,8 @@ impl Controller {
         kind: &Kind,
         part: ScopePart,
         snapshot: &Snapshot,
-        now: Time,
     ) -> BTreeMap<InformerId, Subscribed> {
-        let before = self.patterns.begin(&mut self.installed, kind, part, now);
+        let before = self.patterns.begin(&mut self.installed, kind, part);
         if before.is_some() {
             self.release_gates(snapshot);
         }
@@ -355,6 +354,8 @@ impl Controller {
         snapshot: &Snapshot,
         now: Time,
     ) -> BTreeMap<InformerId, Subscribed> {
+        self.patterns
+            .forget_unserved(&mut self.installed, &is_served);
         let reads = self.keys.reads();
         let ending = self.patterns.ending(&self.installed, reads, is_served, now);
         let before = self.installed.subscriptions().clone();
@@ -496,7 +497,7 @@ impl Controller {
         self.tally.ran(ran.denied.is_some());
         if self.installed.is_of(held) {
             if let Err(ReconcileError::Unseen(kinds)) = &ran.result {
-                self.patterns.ask(self.installed.scope(), kinds);
+                self.patterns.ask(self.installed.scope(), kinds, now);
             }
             let present = Present {
                 installed: &self.installed,

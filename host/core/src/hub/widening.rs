@@ -166,7 +166,7 @@ impl Hub {
         for (plugin, kind, part) in widened {
             if let Some(controller) = self.controllers.get_mut(&plugin) {
                 let informer = part.informer;
-                ended.push(controller.widen(&kind, part, &self.snapshot, now));
+                ended.push(controller.widen(&kind, part, &self.snapshot));
                 // Another plugin may have had its objects listed already.
                 if self.served.has(&kind) {
                     controller.wake_lists(informer, &self.snapshot, now);

@@ -3,7 +3,9 @@
 //!
 //! A reconcile that asks about a kind which is not listed yet decides nothing. Its key waits until
 //! all the kinds that such reconciles have asked about are listed, or have had [`LONGEST_LIST`] for
-//! that: then they are unavailable, and a reconcile is told so.
+//! that: then they are unavailable, and a reconcile is told so. The time runs from the question,
+//! whether or not the kind has an informer by then. A kind that only belongs to a list which was
+//! made before nobody waits for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,10 +32,11 @@ const ROOM_AGAIN: Duration = Duration::from_secs(60);
 /// See the module's documentation.
 #[derive(Default)]
 pub(super) struct PatternKinds {
-    /// The kinds that were asked about and have no informer for the plugin yet.
+    /// The kinds that are to have an informer for the plugin and have none yet.
     wanted: BTreeSet<Kind>,
-    /// The kinds whose informers have not listed yet, and since when they are to.
-    unlisted: BTreeMap<Kind, Time>,
+    /// The kinds that keys wait for, and since when: reconciles have asked about them, and they have
+    /// not been listed.
+    asked: BTreeMap<Kind, Time>,
     /// The kinds that no key's last run has read, and since when.
     unread: BTreeMap<Kind, Time>,
     /// The kinds that there was no room for, and since when.
@@ -60,8 +63,22 @@ impl PatternKinds {
         subscriptions.collect()
     }
 
-    /// A reconcile has asked about these kinds, and they were not listed for it.
-    pub fn ask(&mut self, scope: &Scope, kinds: &BTreeSet<Kind>) {
+    /// A reconcile has asked about these kinds, and they were not listed for it. The time that they
+    /// have begins with the first question.
+    pub fn ask(&mut self, scope: &Scope, kinds: &BTreeSet<Kind>, now: Time) {
+        self.want(scope, kinds);
+        // The reconcile may have been told less than is known now.
+        let is_open = |kind: &&Kind| {
+            let pattern = scope.pattern_of(kind);
+            pattern.is_some_and(|of| !of.refused.contains_key(*kind) && !of.late.contains(*kind))
+        };
+        for kind in kinds.iter().filter(is_open) {
+            self.asked.entry(kind.clone()).or_insert(now);
+        }
+    }
+
+    /// These kinds are to be listed.
+    pub fn want(&mut self, scope: &Scope, kinds: &BTreeSet<Kind>) {
         let is_new = |kind: &&Kind| {
             scope
                 .of_pattern(kind)
@@ -85,7 +102,7 @@ impl PatternKinds {
             can_be && served.is_watchable() && reads.has_pattern_of(&served.kind)
         };
         let kinds = served.filter(is_listed).map(|served| served.kind.clone());
-        self.ask(scope, &kinds.collect());
+        self.want(scope, &kinds.collect());
     }
 
     /// A key waits for what it has asked about. Returns whether it need not.
@@ -102,10 +119,9 @@ impl PatternKinds {
         self.waiting.remove(key);
     }
 
-    /// Whether there are kinds to wait for. For those that were refused nobody waits.
+    /// Whether there are kinds to wait for.
     fn is_waited_for(&self) -> bool {
-        let mut wanted = self.wanted.iter();
-        wanted.any(|kind| !self.refused.contains_key(kind)) || !self.unlisted.is_empty()
+        !self.asked.is_empty()
     }
 
     /// The keys that need not wait any more.
@@ -118,7 +134,8 @@ impl PatternKinds {
 
     /// Forgets what was asked about and is not served any more.
     pub fn keep_served(&mut self, is_served: impl Fn(&Kind) -> bool) {
-        self.wanted.retain(is_served);
+        self.wanted.retain(&is_served);
+        self.asked.retain(|kind, _| is_served(kind));
     }
 
     /// All keys that wait, for another version of the plugin.
@@ -134,7 +151,6 @@ impl PatternKinds {
         installed: &mut InstalledVersion,
         kind: &Kind,
         part: ScopePart,
-        now: Time,
     ) -> Option<PatternKind> {
         self.wanted.remove(kind);
         if self.refused.remove(kind).is_some() {
@@ -150,15 +166,12 @@ impl PatternKinds {
                     parts: vec![part],
                     indexes: pattern.indexes.clone(),
                 },
-                is_late: false,
             };
             before = pattern.kinds.insert(name, known);
         });
-        if let Some(before) = &before {
-            self.unlisted.remove(&before.kind);
-            self.unread.remove(&before.kind);
+        if let Some(before) = before.as_ref().filter(|before| before.kind != *kind) {
+            self.forget(installed, &before.kind);
         }
-        self.unlisted.insert(kind.clone(), now);
         before
     }
 
@@ -171,6 +184,7 @@ impl PatternKinds {
         now: Time,
     ) {
         self.wanted.remove(kind);
+        self.asked.remove(kind);
         if self.refused.insert(kind.clone(), now).is_none() {
             self.turned.push(kind.clone());
         }
@@ -181,7 +195,7 @@ impl PatternKinds {
 
     /// When [`settle`](Self::settle) has something to do, even if no list arrives.
     pub fn due(&self) -> Option<Time> {
-        let lists = self.unlisted.values().map(|since| *since + LONGEST_LIST);
+        let lists = self.asked.values().map(|since| *since + LONGEST_LIST);
         let rooms = self.refused.values().map(|since| *since + ROOM_AGAIN);
         lists.chain(rooms).min()
     }
@@ -195,26 +209,28 @@ impl PatternKinds {
         now: Time,
     ) -> Vec<Kind> {
         let mut turned = std::mem::take(&mut self.turned);
-        let is_late = |kind: &PatternKind| kind.is_late && is_listed(kind, snapshot);
-        let listed_late = installed.scope().of_patterns().filter(|kind| is_late(kind));
-        for kind in listed_late
-            .map(|kind| kind.kind.clone())
-            .collect::<Vec<_>>()
-        {
-            change_kind(installed, &kind, |known| known.is_late = false);
+        let is_listed = |scope: &Scope, kind: &Kind| {
+            let known = scope.of_pattern(kind).filter(|known| known.kind == *kind);
+            known.is_some_and(|known| is_listed(known, snapshot))
+        };
+        let scope = installed.scope();
+        let late = scope.patterns.iter().flat_map(|pattern| &pattern.late);
+        let listed = late.filter(|kind| is_listed(scope, kind));
+        for kind in listed.cloned().collect::<Vec<_>>() {
+            change_pattern(installed, &kind, |pattern| {
+                pattern.late.remove(&kind);
+            });
             turned.push(kind);
         }
-        if !self.unlisted.is_empty() {
+        if !self.asked.is_empty() {
             let scope = installed.scope();
-            let is_listed = |kind: &Kind| {
-                let known = scope.of_pattern(kind);
-                known.is_none_or(|known| is_listed(known, snapshot))
-            };
-            self.unlisted.retain(|kind, _| !is_listed(kind));
+            self.asked.retain(|kind, _| !is_listed(scope, kind));
             let is_over = |since: &Time| *since + LONGEST_LIST <= now;
-            let late = self.unlisted.extract_if(.., |_, since| is_over(since));
+            let late = self.asked.extract_if(.., |_, since| is_over(since));
             for kind in late.map(|(kind, _)| kind).collect::<Vec<_>>() {
-                change_kind(installed, &kind, |known| known.is_late = true);
+                change_pattern(installed, &kind, |pattern| {
+                    pattern.late.insert(kind.clone());
+                });
                 turned.push(kind);
             }
         }
@@ -237,10 +253,9 @@ impl PatternKinds {
         is_served: impl Fn(&Kind) -> bool,
         now: Time,
     ) -> Vec<Kind> {
-        self.wanted.retain(&is_served);
+        self.keep_served(&is_served);
         // What keys wait for they will read, together with what is listed already.
-        let is_waited_for =
-            |kind: &Kind| !self.waiting.is_empty() || self.unlisted.contains_key(kind);
+        let is_waited_for = |kind: &Kind| !self.waiting.is_empty() || self.asked.contains_key(kind);
         let mut ending = Vec::new();
         for known in installed.scope().of_patterns() {
             let kind = &known.kind;
@@ -259,15 +274,42 @@ impl PatternKinds {
 
     /// Takes a kind out of the plugin's scope.
     pub fn end(&mut self, installed: &mut InstalledVersion, kind: &Kind) {
-        self.unlisted.remove(kind);
-        self.unread.remove(kind);
-        let mut ended = None;
         change_pattern(installed, kind, |pattern| {
             let name = (kind.group.clone(), kind.kind.clone());
-            ended = pattern.kinds.remove(&name);
+            pattern.kinds.remove(&name);
         });
-        if ended.is_some_and(|ended| ended.is_late) {
+        self.forget(installed, kind);
+    }
+
+    /// Forgets how long a kind that has no informer any more has been waited for, or not been read.
+    fn forget(&mut self, installed: &mut InstalledVersion, kind: &Kind) {
+        self.asked.remove(kind);
+        self.unread.remove(kind);
+        let mut was_late = false;
+        change_pattern(installed, kind, |pattern| {
+            was_late = pattern.late.remove(kind)
+        });
+        if was_late {
             self.turned.push(kind.clone());
+        }
+    }
+
+    /// Forgets what is known of kinds that the cluster does not serve any more and that have no
+    /// informer.
+    pub fn forget_unserved(
+        &mut self,
+        installed: &mut InstalledVersion,
+        is_served: impl Fn(&Kind) -> bool,
+    ) {
+        let patterns = installed.scope().patterns.iter();
+        let known = patterns.flat_map(|pattern| pattern.late.iter().chain(pattern.refused.keys()));
+        let unserved = known.filter(|kind| !is_served(kind)).cloned();
+        for kind in unserved.collect::<Vec<_>>() {
+            self.refused.remove(&kind);
+            change_pattern(installed, &kind, |pattern| {
+                pattern.late.remove(&kind);
+                pattern.refused.remove(&kind);
+            });
         }
     }
 }
@@ -288,19 +330,6 @@ fn change_pattern(
             .find(|scope| scope.pattern.includes(kind));
         if let Some(pattern) = pattern {
             change(pattern);
-        }
-    });
-}
-
-fn change_kind(
-    installed: &mut InstalledVersion,
-    kind: &Kind,
-    change: impl FnOnce(&mut PatternKind),
-) {
-    change_pattern(installed, kind, |pattern| {
-        let name = (kind.group.clone(), kind.kind.clone());
-        if let Some(known) = pattern.kinds.get_mut(&name) {
-            change(known);
         }
     });
 }

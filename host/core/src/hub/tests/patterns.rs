@@ -212,6 +212,71 @@ fn a_kind_that_cannot_be_listed_stops_nobody_for_longer_than_ten_seconds() {
 }
 
 #[test]
+fn the_ten_seconds_of_a_kind_begin_with_the_question_and_not_with_its_informer() {
+    let mut rig = Rig::default();
+    teams(&mut rig, &[kind("A")], &["x"]);
+    rig.serve(&[kind("A"), kind("B")]);
+    rig.widen(10);
+    rig.now += Duration::from_secs(9);
+    rig.put(&service(), "y", "");
+    assert_eq!(rig.run(), ["y"], "it asks, and has no answer");
+    rig.now += Duration::from_secs(5);
+    rig.put(&service(), "z", "");
+    assert_eq!(rig.run(), ["z"], "it waits with the other");
+    rig.now += Duration::from_secs(4);
+    assert!(rig.run().is_empty());
+    rig.now += Duration::from_secs(1);
+    assert_eq!(rig.run(), ["y", "z"]);
+}
+
+#[test]
+fn nobody_waits_longer_because_the_host_does_not_get_to_a_kind() {
+    let (mut rig, seen) = rig(&[kind("A")], |reader| {
+        let known = reader.kinds(&kind("A"))?;
+        let why = known[0].unavailable.clone().unwrap_or_default();
+        Ok(format!("{} {why}", list_all(reader)?))
+    });
+    rig.run();
+    rig.now += Duration::from_secs(9);
+    assert!(rig.run().is_empty());
+    rig.now += Duration::from_secs(1);
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), " the server has not answered its list yet");
+    rig.widen(10);
+    assert!(rig.run().is_empty());
+    rig.list(&kind("A"), &["x"]);
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), "A/x ");
+}
+
+#[test]
+fn a_key_waits_for_what_keys_have_asked_about_and_not_for_what_comes_into_their_lists() {
+    let mut rig = Rig::default();
+    rig.join_with(reads_all("p"), &settings(), |request, reader| {
+        let listed = match &*request.key.object.name {
+            "a" => list_of(reader, &kind("A")),
+            _ => list_all(reader),
+        };
+        listed.map_err(|error| RunError::Trap(error.to_string()))?;
+        Ok(Outcome::default())
+    });
+    rig.serve(&[]);
+    rig.sync(&service());
+    rig.put(&service(), "a", "");
+    rig.put(&service(), "all", "");
+    assert_eq!(rig.run(), ["a", "all"]);
+    rig.serve(&[kind("A"), kind("B")]);
+    assert_eq!(rig.run(), ["a"], "it asks about A");
+    rig.widen(10);
+    rig.list(&kind("A"), &[]);
+    assert_eq!(
+        rig.run(),
+        ["a"],
+        "B is not listed, and it has not asked about B"
+    );
+}
+
+#[test]
 fn an_object_of_a_kind_that_cannot_be_listed_cannot_be_read_and_is_woken_for() {
     let get = |reader: &mut Reader| {
         let found = reader.get(&kind("A"), &ObjectKey::new("default", "x"))?;
