@@ -32,7 +32,7 @@ use super::rehearsal::Rehearsal;
 use super::resync::Resync;
 use super::status::ControllerStatus;
 use super::{ControllerSettings, Fetch, Garbage, Known, PluginId, Question, Threads};
-use crate::access::scope::{Scope, ScopePart};
+use crate::access::scope::Scope;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Subscribed, Subscription};
 use crate::model::key::{Kind, ObjectKey};
@@ -101,7 +101,10 @@ impl Controller {
         now: Time,
     ) -> BTreeMap<InformerId, Subscribed> {
         let settings = prepared.permit.settings();
-        let installed = prepared.installed.in_place_of(&self.installed);
+        let mut installed = prepared.installed.in_place_of(&self.installed);
+        let waiting = self
+            .patterns
+            .replace(&mut installed, self.installed.scope());
         let before = std::mem::replace(&mut self.installed, installed);
         let subjects = self.installed.subjects();
         if !subjects.include(before.subjects()) {
@@ -113,7 +116,7 @@ impl Controller {
             now,
         };
         self.keys.replace(present, garbage);
-        for (key, priority) in std::mem::take(&mut self.patterns).into_waiting() {
+        for (key, priority) in waiting {
             if self.installed.subjects().has(&key) {
                 self.keys.add(&[key], priority, now);
             }
@@ -276,6 +279,12 @@ impl Controller {
         self.patterns.wanted(self.installed.scope())
     }
 
+    /// The kinds of its patterns that have an informer.
+    pub fn kinds_of_patterns(&self) -> Vec<Kind> {
+        let kinds = self.installed.scope().of_patterns();
+        kinds.map(|known| known.kind.clone()).collect()
+    }
+
     /// Whether some kinds of its patterns need an informer.
     pub fn wants_kinds(&self) -> bool {
         self.patterns.wants_some()
@@ -320,10 +329,12 @@ impl Controller {
     pub fn widen(
         &mut self,
         kind: &Kind,
-        part: ScopePart,
+        informer: InformerId,
+        subscribed: Subscribed,
         snapshot: &Snapshot,
     ) -> BTreeMap<InformerId, Subscribed> {
-        let before = self.patterns.begin(&mut self.installed, kind, part);
+        let installed = &mut self.installed;
+        let before = self.patterns.begin(installed, kind, informer, subscribed);
         if before.is_some() {
             self.release_gates(snapshot);
         }
@@ -356,8 +367,14 @@ impl Controller {
     ) -> BTreeMap<InformerId, Subscribed> {
         self.patterns
             .forget_unserved(&mut self.installed, &is_served);
-        let reads = self.keys.reads();
-        let ending = self.patterns.ending(&self.installed, reads, is_served, now);
+        let ending = match self.keys.is_sweeping() {
+            // A key whose run is still to come may read any kind.
+            true => self.patterns.unserved(&self.installed, is_served),
+            false => {
+                let (installed, reads) = (&self.installed, self.keys.reads());
+                self.patterns.ending(installed, reads, is_served, now)
+            }
+        };
         let before = self.installed.subscriptions().clone();
         for kind in &ending {
             self.patterns.end(&mut self.installed, kind);

@@ -10,7 +10,6 @@ use super::controller::Controller;
 use super::joining::Garbage;
 use super::preparation::{Preparation, Widening, WideningKind};
 use super::{Hub, PluginId, wanted_informers};
-use crate::access::scope::ScopePart;
 use crate::cache::snapshot::InformerId;
 use crate::cache::{Delta, Listing, Subscribed};
 use crate::model::detail::Detail;
@@ -163,10 +162,10 @@ impl Hub {
     /// Installs informers that have been prepared.
     pub(super) fn widen(&mut self, widened: Widened, garbage: &mut Garbage, now: Time) {
         let mut ended = Vec::new();
-        for (plugin, kind, part) in widened {
+        for (plugin, kind, informer, subscribed) in widened {
             if let Some(controller) = self.controllers.get_mut(&plugin) {
-                let informer = part.informer;
-                ended.push(controller.widen(&kind, part, &self.snapshot));
+                let snapshot = &self.snapshot;
+                ended.push(controller.widen(&kind, informer, subscribed, snapshot));
                 // Another plugin may have had its objects listed already.
                 if self.served.has(&kind) {
                     controller.wake_lists(informer, &self.snapshot, now);
@@ -224,8 +223,8 @@ impl Hub {
     }
 }
 
-/// The kinds that have got informers, by plugin.
-pub(super) type Widened = Vec<(PluginId, Kind, ScopePart)>;
+/// The kinds that have got informers, by plugin, and the plugins' subscriptions to these.
+pub(super) type Widened = Vec<(PluginId, Kind, InformerId, Subscribed)>;
 
 /// Why a kind gets no informer.
 const NO_ROOM: &str = "the host has as many list-watches as --watch-limit allows";

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use super::installed::InstalledVersion;
 use super::recorded::RecordedReads;
-use crate::access::scope::{KindScope, PatternKind, PatternScope, Scope, ScopePart};
-use crate::cache::Subscription;
-use crate::cache::snapshot::Snapshot;
+use crate::access::scope::{PatternKind, PatternScope, Scope};
+use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::cache::{Subscribed, Subscription};
 use crate::model::key::Kind;
 use crate::model::served_kind::ServedKind;
 use crate::model::subject_key::SubjectKey;
@@ -138,9 +138,32 @@ impl PatternKinds {
         self.asked.retain(|kind, _| is_served(kind));
     }
 
-    /// All keys that wait, for another version of the plugin.
-    pub fn into_waiting(self) -> BTreeMap<SubjectKey, Priority> {
-        self.waiting
+    /// Another version takes the place of the one with the scope `before`. The kinds that both read
+    /// by patterns stay as they are. Returns the keys that have waited.
+    pub fn replace(
+        &mut self,
+        installed: &mut InstalledVersion,
+        before: &Scope,
+    ) -> BTreeMap<SubjectKey, Priority> {
+        let old = std::mem::take(self);
+        let is_read = |kind: &Kind| installed.scope().pattern_of(kind).is_some();
+        self.wanted = old.wanted;
+        self.wanted.retain(is_read);
+        self.refused = old.refused;
+        self.refused.retain(|kind, _| is_read(kind));
+        for pattern in &before.patterns {
+            for kind in &pattern.late {
+                change_pattern(installed, kind, |pattern| {
+                    pattern.late.insert(kind.clone());
+                });
+            }
+            for (kind, reason) in &pattern.refused {
+                change_pattern(installed, kind, |pattern| {
+                    pattern.refused.insert(kind.clone(), reason.clone());
+                });
+            }
+        }
+        old.waiting
     }
 
     /// A kind has got an informer. Returns the one that it had before, or that another version of
@@ -150,7 +173,8 @@ impl PatternKinds {
         &mut self,
         installed: &mut InstalledVersion,
         kind: &Kind,
-        part: ScopePart,
+        informer: InformerId,
+        subscribed: Subscribed,
     ) -> Option<PatternKind> {
         self.wanted.remove(kind);
         if self.refused.remove(kind).is_some() {
@@ -159,15 +183,7 @@ impl PatternKinds {
         let mut before = None;
         change_pattern(installed, kind, |pattern| {
             pattern.refused.remove(kind);
-            let name = (kind.group.clone(), kind.kind.clone());
-            let known = PatternKind {
-                kind: kind.clone(),
-                scope: KindScope {
-                    parts: vec![part],
-                    indexes: pattern.indexes.clone(),
-                },
-            };
-            before = pattern.kinds.insert(name, known);
+            before = pattern.add(kind, informer, subscribed);
         });
         if let Some(before) = before.as_ref().filter(|before| before.kind != *kind) {
             self.forget(installed, &before.kind);
@@ -242,6 +258,17 @@ impl PatternKinds {
             }
         }
         turned
+    }
+
+    /// The kinds whose informers are to end because the cluster does not serve them any more.
+    pub fn unserved(
+        &mut self,
+        installed: &InstalledVersion,
+        is_served: impl Fn(&Kind) -> bool,
+    ) -> Vec<Kind> {
+        self.keep_served(&is_served);
+        let kinds = installed.scope().of_patterns().map(|known| &known.kind);
+        kinds.filter(|kind| !is_served(kind)).cloned().collect()
     }
 
     /// The kinds whose informers are to end: those that no key's last run has read for a while, and
@@ -324,11 +351,8 @@ fn change_pattern(
     kind: &Kind,
     change: impl FnOnce(&mut PatternScope),
 ) {
-    installed.change_patterns(|patterns| {
-        let pattern = patterns
-            .iter_mut()
-            .find(|scope| scope.pattern.includes(kind));
-        if let Some(pattern) = pattern {
+    installed.change_scope(|scope| {
+        if let Some(pattern) = scope.pattern_of_mut(kind) {
             change(pattern);
         }
     });
