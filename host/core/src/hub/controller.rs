@@ -285,6 +285,21 @@ impl Controller {
         kinds.map(|known| known.kind.clone()).collect()
     }
 
+    /// The kinds of its patterns that there is no room for, and why.
+    pub fn refused_kinds(&self) -> Vec<(Kind, Arc<str>)> {
+        let patterns = self.installed.scope().patterns.iter();
+        let refused = patterns.flat_map(|pattern| &pattern.refused);
+        refused
+            .map(|(kind, reason)| (kind.clone(), reason.clone()))
+            .collect()
+    }
+
+    /// The informers of the kinds that it names.
+    pub fn named(&self) -> impl Iterator<Item = InformerId> {
+        let required = self.installed.scope().required();
+        required.map(|part| part.informer)
+    }
+
     /// Whether some kinds of its patterns need an informer.
     pub fn wants_kinds(&self) -> bool {
         self.patterns.wants_some()
@@ -611,6 +626,7 @@ impl Controller {
             version: manifest.version.clone(),
             reads: self.installed.reads(snapshot),
             of_patterns: self.installed.of_patterns(snapshot),
+            refused_kinds: self.refused_kinds(),
             keys: self.keys.status(now),
             concurrency: self.permit.concurrency(),
             is_paused: self.permit.settings().is_paused,

@@ -5,11 +5,12 @@
 //! it: nothing waits under the hub's lock.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::controller::Controller;
 use super::joining::Garbage;
 use super::preparation::{Preparation, Widening, WideningKind};
-use super::{Hub, PluginId, wanted_informers};
+use super::{Hub, PluginId, is_watched, wanted_informers};
 use crate::cache::snapshot::InformerId;
 use crate::cache::{Delta, Listing, Subscribed};
 use crate::model::detail::Detail;
@@ -116,6 +117,25 @@ impl Hub {
             ..Listing::default()
         };
         self.apply(id, Delta::Replace(listing), now);
+    }
+
+    /// How many list-watches run for patterns alone, of kinds that no plugin names.
+    pub fn watched_for_patterns(&self) -> usize {
+        let controllers = self.controllers.values();
+        let named: BTreeSet<InformerId> = controllers.flat_map(Controller::named).collect();
+        let informers = self.snapshot.informers.iter();
+        let of_patterns = informers.filter(|(id, cache)| is_watched(cache) && !named.contains(id));
+        of_patterns.count()
+    }
+
+    /// The kinds of patterns that there is no room for, with the plugins' names, and why.
+    pub fn refused_kinds(&self) -> Vec<(String, Kind, Arc<str>)> {
+        let controllers = self.controllers.values();
+        let refused = controllers.flat_map(|controller| {
+            let kinds = controller.refused_kinds().into_iter();
+            kinds.map(|(kind, reason)| (controller.name().to_owned(), kind, reason))
+        });
+        refused.collect()
     }
 
     /// As if a reconcile of this plugin had asked about these kinds.
@@ -227,4 +247,5 @@ impl Hub {
 pub(super) type Widened = Vec<(PluginId, Kind, InformerId, Subscribed)>;
 
 /// Why a kind gets no informer.
-const NO_ROOM: &str = "the host has as many list-watches as --watch-limit allows";
+const NO_ROOM: &str =
+    "there are as many list-watches as --watch-limit allows, but for those kept for named kinds";

@@ -669,6 +669,15 @@ fn a_kind_without_room_is_unavailable_and_asked_for_again_after_a_minute() {
     rig.list(&kind("A"), &["x"]);
     rig.run();
     assert_eq!(last(&seen), "A/x", "B has no room");
+    let refused = rig.hub.refused_kinds();
+    let [(plugin, of, reason)] = &refused[..] else {
+        panic!("{refused:?}");
+    };
+    assert_eq!((&**plugin, of), ("p", &kind("B")));
+    assert!(reason.contains("--watch-limit"), "{reason}");
+    let told = rig.hub.status(rig.now).remove(0).refused_kinds;
+    assert_eq!(told, [(kind("B"), reason.clone())]);
+    assert_eq!((rig.hub.watched(), rig.hub.watched_for_patterns()), (2, 1));
     rig.now += Duration::from_secs(60);
     assert!(rig.run().is_empty(), "nothing has changed");
     rig.widen(0);
