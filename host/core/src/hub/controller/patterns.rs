@@ -314,7 +314,7 @@ impl PatternKinds {
         self.unread.remove(kind);
         let mut was_late = false;
         change_pattern(installed, kind, |pattern| {
-            was_late = pattern.late.remove(kind)
+            was_late = pattern.late.remove(kind);
         });
         if was_late {
             self.turned.push(kind.clone());
