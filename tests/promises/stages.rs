@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use http::Method;
-use pilothouse_core::MAX_WINDOW;
+use pilothouse_core::Execution;
 use pilothouse_tests::proxy::{Answer, Proxy, Which, writes};
 use pilothouse_tests::{Host, Server, plugin_directory};
 use serde_json::{Value, json};
@@ -179,7 +179,7 @@ async fn creates_that_are_refused_from_one_on_are_soon_given_up_and_a_status_say
         panic!("{said}");
     };
     assert_eq!((done, done + forbidden + skipped), (36, 500), "{said}");
-    assert!((1..=MAX_WINDOW).contains(&forbidden), "{said}");
+    assert!((1..=Execution::MAX_WINDOW).contains(&forbidden), "{said}");
     assert!(said.ends_with("named: true"), "{said}");
     refused.lift();
     rig.are_left("made-by=a", 500).await

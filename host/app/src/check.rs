@@ -9,7 +9,8 @@ mod table;
 use std::path::Path;
 
 use anyhow::Context;
-use pilothouse_core::{Manifest, Plugin, escaped, lack_of_settings, settings_file_of};
+use pilothouse_core::text::escaped;
+use pilothouse_core::{Manifest, Plugin, lack_of_settings, settings_file_of};
 use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy, load_with};
 
 use crate::cli::CheckArgs;

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use pilothouse_core::{CommandVerb, escaped};
+use pilothouse_core::CommandVerb;
+use pilothouse_core::text::escaped;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};

@@ -305,6 +305,7 @@ mod tests {
     use tracing::{error, error_span, info, warn};
 
     use super::*;
+    use crate::test_log::subscribed;
 
     #[derive(Clone, Default)]
     struct Sink(Arc<Mutex<Vec<u8>>>);
@@ -331,7 +332,9 @@ mod tests {
             .fmt_fields(Fields(format))
             .event_format(Lines(format))
             .finish();
-        tracing::subscriber::with_default(subscriber, act);
+        let guard = subscribed(subscriber);
+        act();
+        drop(guard);
         let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
         let lines = text.lines().map(|line| match format {
             LogFormat::Text => line.split_once(' ').unwrap().1.to_owned(),
@@ -450,10 +453,9 @@ mod tests {
             .with_env_filter(filter("").unwrap())
             .with_writer(move || writer.clone())
             .finish();
-        tracing::subscriber::with_default(subscriber, || {
-            error!(target: "rustls_platform_verifier::verification", "refused");
-            error!(target: "kube_client::client::builder", "failed");
-        });
+        let _guard = subscribed(subscriber);
+        error!(target: "rustls_platform_verifier::verification", "refused");
+        error!(target: "kube_client::client::builder", "failed");
         assert!(sink.0.lock().unwrap().is_empty());
     }
 

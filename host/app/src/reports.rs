@@ -6,7 +6,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
-use pilothouse_core::{PluginId, cut};
+use pilothouse_core::PluginId;
+use pilothouse_core::text::cut;
 use pilothouse_wasm::LogBudget;
 use tracing::warn;
 

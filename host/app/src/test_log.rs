@@ -1,8 +1,10 @@
 //! Captures what the code under test logs, at INFO and above.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
+use tracing::Dispatch;
+use tracing::subscriber::{DefaultGuard, NoSubscriber, Subscriber, set_default};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// The captured lines, without times.
@@ -35,7 +37,7 @@ impl Log {
 }
 
 /// Captures this thread's log until the guard is dropped.
-pub fn logged() -> (Log, tracing::subscriber::DefaultGuard) {
+pub fn logged() -> (Log, DefaultGuard) {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
         .with_writer(log.clone())
@@ -43,5 +45,28 @@ pub fn logged() -> (Log, tracing::subscriber::DefaultGuard) {
         .without_time()
         .with_target(false)
         .finish();
-    (log, tracing::subscriber::set_default(subscriber))
+    (log, subscribed(subscriber))
+}
+
+/// Gives `subscriber` this thread's log until the guard is dropped.
+///
+/// While there is one subscriber in the process, `tracing` asks the thread that reaches a line for
+/// the first time whether anybody wants it, and keeps the answer for all threads. Another test's
+/// thread has no subscriber, and the line would be lost here. With a second subscriber all are
+/// asked.
+pub fn subscribed(subscriber: impl Subscriber + Send + Sync) -> DefaultGuard {
+    static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+    LazyLock::force(&SECOND);
+    set_default(subscriber)
+}
+
+#[test]
+fn a_line_that_another_thread_reached_first_is_captured() {
+    fn log_a_line() {
+        tracing::info!("a line");
+    }
+    let (log, _guard) = logged();
+    std::thread::spawn(log_a_line).join().unwrap();
+    log_a_line();
+    assert_eq!(log.lines(), [" INFO a line"]);
 }

@@ -37,7 +37,7 @@ use machine::{
     CompleteList, FailureClass, NextRequest, Order, Paging, Probed, Unfinished, WatchEnd,
     WatchMachine,
 };
-use pilothouse_core::cut_line;
+use pilothouse_core::text::cut_line;
 pub(crate) use session::Alarm;
 use session::{Initial, Listener, Pages, Requests, StateReport, UnreadableObjects, WatchStream};
 use wire::change::{WatchChange, WatchChangeKind};

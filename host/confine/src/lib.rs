@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, nice, setrlimit};
 
-use pilothouse_core::{escaped, one_line};
+use pilothouse_core::text::{escaped, one_line};
 
 /// Most bytes read of the child's standard error.
 const STDERR_BYTES: u64 = 16 << 10;

@@ -68,13 +68,11 @@ pub use preparation::Preparation;
 use preparation::{Caches, FirstKeys, Joining, PreparationStep, Widening};
 pub use reconcile::{
     Conclusion, ConfirmAnswers, ConfirmEnd, Confirming, Decision, Finished, Ran, Reconcile,
-    ReconcileError, RunningKey, Sending, Writing,
+    ReconcileError, RunningKey, Writing,
 };
 pub use rehearsal::Rehearsal;
 pub use settings::ControllerSettings;
-pub use status::{
-    BrokenKey, ControllerStatus, InformerStatus, KeysStatus, LastError, ReconcileCounts,
-};
+pub use status::{BrokenKey, ControllerStatus, InformerStatus};
 use widening::ServedKinds;
 
 /// Identifies a plugin in a hub. Never reused.

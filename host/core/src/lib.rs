@@ -39,7 +39,7 @@ pub use model::query::{Confirmation, ListFilter};
 pub use model::selector::{FieldSelector, LabelSelector, LabelSelectorError, Requirement};
 pub use model::served_kind::ServedKind;
 pub use model::subject_key::SubjectKey;
-pub use model::text::{cut, cut_line, escaped, hex, one_line};
+pub use model::text;
 
 // What informers bring, and what a reconcile sees of it.
 pub use cache::snapshot::{InformerId, Snapshot};
@@ -48,7 +48,7 @@ pub use cache::{Cache, Delta, Listing, Subscribed, Subscription, Unreadable};
 // What a plugin may read and write.
 pub use access::grants::{Granted, Grants, KindName, ReadGrant, WriteGrant};
 pub use access::permission::Permissions;
-pub use access::scope::{AbsentKind, KindScope, PatternKind, PatternScope, Scope, ScopePart};
+pub use access::scope::{KindScope, Scope, ScopePart};
 pub use access::wants::{Wants, reads_secret_values};
 
 // What a reconcile reads, and which keys a change wakes.
@@ -60,23 +60,22 @@ pub use reads::source::{Origin, Source};
 
 // Which key runs next.
 pub use queue::backoff::Backoff;
-pub use queue::{LOW, NORMAL, Priority, Time, WorkQueue};
+pub use queue::{NORMAL, Priority, Time, WorkQueue};
 
 // From actions to writes.
 pub use plan::confirm::{Confirmed, ConfirmedList, ConfirmedObject, ObjectIdentity};
-pub use plan::execution::{Executed, Execution, MAX_WINDOW, PendingWrite, UnderWay};
+pub use plan::execution::{Executed, Execution, PendingWrite};
 pub use plan::unchanged::Applied;
-pub use plan::write::{Author, FIELD_MANAGER_PREFIX, Operation, Write, WriteAnswer};
-pub use plan::{Halt, Plan, PlanContext, PlanError, plan};
+pub use plan::write::{Author, Operation, Write, WriteAnswer};
+pub use plan::{Halt, Plan, PlanContext, plan};
 
 // Where all of it meets.
 pub use hub::plugin::{Plugin, Request, RunError};
 pub use hub::{
     BrokenKey, Conclusion, ConfirmAnswers, ConfirmEnd, Confirming, ControllerSettings,
     ControllerStatus, Decision, Exchange, Fetch, Finished, Hub, InformerStatus, JoinError,
-    KeysStatus, LastError, LoopingKey, Next, PluginId, Preparation, Purpose, Quarantine, Question,
-    Ran, ReadFailure, Reconcile, ReconcileCounts, ReconcileError, Rehearsal, RunningKey, Sending,
-    Writing,
+    LoopingKey, Next, PluginId, Preparation, Purpose, Quarantine, Question, Ran, ReadFailure,
+    Reconcile, ReconcileError, Rehearsal, RunningKey, Writing,
 };
 
 // Which versions of plugins come there, and when they go.
@@ -91,5 +90,5 @@ pub use lifecycle::handles::{
     DEFAULTS_FILE, Digest, Handles, SettingsHandle, VersionHandle, lack_of_settings,
     settings_file_of,
 };
-pub use lifecycle::switched_off::{IsOn, called};
+pub use lifecycle::switched_off::called;
 pub use lifecycle::{Lifecycle, RECHECK_INTERVAL, lack_of_namespaces, unread_subject};

@@ -7,7 +7,8 @@
 
 use std::time::Instant;
 
-use pilothouse_core::{Manifest, one_line};
+use pilothouse_core::Manifest;
+use pilothouse_core::text::one_line;
 use sha2::{Digest, Sha256};
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, InstancePre};

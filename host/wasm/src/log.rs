@@ -9,7 +9,8 @@ mod budget;
 
 use std::sync::Arc;
 
-use pilothouse_core::{SubjectKey, cut};
+use pilothouse_core::SubjectKey;
+use pilothouse_core::text::cut;
 
 pub use budget::LogBudget;
 

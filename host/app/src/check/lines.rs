@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use pilothouse_core::{Kind, Limits, Manifest, Selection, escaped};
+use pilothouse_core::text::escaped;
+use pilothouse_core::{Kind, Limits, Manifest, Selection};
 use pilothouse_wasm::{LoadReport, RunLimits};
 
 use crate::settings::size;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pilothouse_core::{LOW, NORMAL, Priority};
+use pilothouse_core::Priority;
 
 /// The most distinct values of the label `priority` per plugin (controller-runtime's
 /// `maxRecommendedUniquePriorities`).
@@ -13,13 +13,11 @@ const MAX_PRIORITIES: usize = 25;
 /// `priorityCardinalityExceededPlaceholder`).
 const OTHER_PRIORITIES: &str = "exceeded_cardinality_limit";
 
-/// The series of one plugin's depth: one for each priority seen so far, and for the two that the
-/// hub itself uses.
+/// The series of one plugin's depth: one for each priority seen so far.
 pub fn depth_series(
     seen: &mut BTreeSet<Priority>,
     depths: &BTreeMap<Priority, usize>,
 ) -> Vec<(String, usize)> {
-    seen.extend([NORMAL, LOW]);
     let mut others = None;
     for (priority, depth) in depths {
         if seen.len() < MAX_PRIORITIES {
@@ -44,12 +42,9 @@ mod tests {
     #[test]
     fn a_plugin_has_at_most_25_priorities_and_one_for_the_others() {
         let mut seen = BTreeSet::new();
-        let none = [(LOW.to_string(), 0), (NORMAL.to_string(), 0)];
-        assert_eq!(
-            depth_series(&mut seen, &BTreeMap::new()),
-            none,
-            "both from the start"
-        );
+        let none = [("-100".to_owned(), 0), ("0".to_owned(), 0)];
+        let empty = [(-100, 0), (0, 0)].into();
+        assert_eq!(depth_series(&mut seen, &empty), none, "both from the start");
         let many: BTreeMap<Priority, usize> = (1..=23).map(|priority| (priority, 1)).collect();
         assert_eq!(depth_series(&mut seen, &many).len(), 25);
         let series = depth_series(&mut seen, &[(5, 7), (100, 2), (101, 3)].into());

@@ -4,7 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_core::{Digest, LoadOutcome, Manifest, Plugin, hex};
+use pilothouse_core::text::hex;
+use pilothouse_core::{Digest, LoadOutcome, Manifest, Plugin};
 use pilothouse_wasm::{Compiler, Engine, LimitPolicy, WasmPlugin, load_cached, load_with};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;

@@ -7,7 +7,7 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use super::status::Status;
-use pilothouse_core::cut_line;
+use pilothouse_core::text::cut_line;
 
 /// Why a request has no usable answer.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,7 @@ use http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusDetails;
 use serde::Deserialize;
 
-use pilothouse_core::cut_line;
+use pilothouse_core::text::cut_line;
 
 /// A refusal: a `metav1.Status`, or the nearest equivalent made of an answer that is not one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::error::ConnectError;
-use pilothouse_core::cut_line;
+use pilothouse_core::text::cut_line;
 
 /// The flags that choose the cluster.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::client::{RequestError, Status};
-use pilothouse_core::cut_line;
+use pilothouse_core::text::cut_line;
 
 /// The answer of a server that has carried out a write: the object, or a Status.
 #[derive(Deserialize)]

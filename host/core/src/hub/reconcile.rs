@@ -33,7 +33,7 @@ use crate::reads::reader::Reader;
 pub(in crate::hub) use confirming::contradicted;
 pub use confirming::{ConfirmAnswers, ConfirmEnd, Confirming, Decision};
 pub use error::ReconcileError;
-pub use writing::{Conclusion, Finished, Sending, Writing};
+pub use writing::{Conclusion, Finished, Writing};
 pub(in crate::hub) use writing::{End, Remembered};
 
 /// What all reconciles of one plugin version have in common.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::access::grants::Grants;
-use crate::plan::write::{Author, FIELD_MANAGER_PREFIX};
+use crate::plan::write::Author;
 
 /// How a plugin is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl ControllerSettings {
     /// The author of the writes of a plugin with this name. No other place decides its field
     /// manager.
     pub fn author(&self, plugin: &str) -> Author {
-        let own = || format!("{FIELD_MANAGER_PREFIX}{plugin}");
+        let own = || Author::prefixed(plugin);
         Author {
             plugin: plugin.to_owned(),
             field_manager: self.field_manager.clone().unwrap_or_else(own),

@@ -102,7 +102,7 @@ pub struct KeysStatus {
     /// Keys that are held until the caches show what they last wrote, or until the cluster can be
     /// reached.
     pub held: usize,
-    /// Keys ready to run, by priority.
+    /// Keys ready to run, by priority. `NORMAL` and `LOW` are always there.
     pub depth: BTreeMap<Priority, usize>,
     /// Keys that are running, or held while their writes are under way.
     pub running: usize,

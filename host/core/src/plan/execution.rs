@@ -24,7 +24,6 @@ use crate::plan::write::{Author, Write, WriteAnswer};
 use crate::plan::{Halt, ObjectAddress, Plan, PlannedStage, Step, What};
 use order::{Place, StageOrder, StepEnd, TakenStep};
 use own::Own;
-pub use window::MAX_WINDOW;
 use window::Window;
 
 /// A plan that is being carried out.
@@ -132,6 +131,12 @@ pub struct WriteFailure {
 }
 
 impl Execution {
+    /// The most writes of one outcome that are under way at the same time. Each of them takes a
+    /// connection, and one of the API server's mutating requests, of which it serves 200 at once by
+    /// default (`--max-mutating-requests-inflight`): several plugins with several keys each can be
+    /// writing. More writes at a time would gain little: 500 creates take 35 round trips.
+    pub const MAX_WINDOW: usize = 16;
+
     /// Begins to carry out a plan on behalf of an author.
     pub fn new(plan: Plan, author: Arc<Author>, applied: Arc<Applied>, halt: Halt) -> Self {
         let steps = plan.stages.iter().flat_map(|stage| &stage.steps);

@@ -16,7 +16,7 @@ use crate::model::outcome::{Delete, DeleteAll, Effect, Event, FollowUp, PatchTyp
 use crate::model::query::ListFilter;
 use crate::plan::accepted::{AcceptedWrite, Trace};
 use crate::plan::children;
-use crate::plan::execution::{Executed, Execution, MAX_WINDOW, PendingWrite};
+use crate::plan::execution::{Executed, Execution, PendingWrite};
 use crate::plan::write::{Author, Operation, WriteAnswer};
 
 mod absent;

@@ -3,10 +3,6 @@
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::outcome::{ActionResult, PatchType, Propagation};
 
-/// The prefix of a plugin's field manager and of the reporter of its Events. It keeps plugins from
-/// calling themselves `kubectl` or `kubelet` and taking over fields that belong to these.
-pub const FIELD_MANAGER_PREFIX: &str = "pilothouse.dev/";
-
 /// The identity on whose behalf a write is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Author {
@@ -19,6 +15,13 @@ pub struct Author {
 }
 
 impl Author {
+    /// A plugin's name as the API server sees it: as a field manager, unless the settings name
+    /// another, and as the reporter of Events. The prefix keeps plugins from calling themselves
+    /// `kubectl` or `kubelet` and taking over fields that belong to these.
+    pub fn prefixed(plugin: &str) -> String {
+        format!("pilothouse.dev/{plugin}")
+    }
+
     /// An author that writes in its own name, with the host's rights.
     pub fn named(name: &str) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! From a file's bytes to native code, in whichever process that is done.
 
-use pilothouse_core::one_line;
+use pilothouse_core::text::one_line;
 
 use super::native::NativeCode;
 use crate::file::error::{LoadError, not_compiled};

@@ -1,6 +1,7 @@
 //! Why a file is not a plugin.
 
-use pilothouse_core::{ManifestError, RunError, one_line};
+use pilothouse_core::text::one_line;
+use pilothouse_core::{ManifestError, RunError};
 
 use super::scan::ScanError;
 use crate::bindings::ABI_VERSION;

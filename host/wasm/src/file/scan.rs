@@ -7,7 +7,7 @@ use wasmparser::{
     TypeBounds,
 };
 
-use pilothouse_core::one_line;
+use pilothouse_core::text::one_line;
 
 /// Most bytes of a file. A file from componentize-py has 18 MB.
 const FILE_BYTES: usize = 64 << 20;

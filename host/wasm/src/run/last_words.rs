@@ -2,8 +2,7 @@
 //! The reason is in what the guest's language runtime writes just before, to the log or to standard
 //! error.
 
-use pilothouse_core::one_line;
-use pilothouse_core::{cut, escaped};
+use pilothouse_core::text::{cut, escaped, one_line};
 
 use crate::log::Level;
 

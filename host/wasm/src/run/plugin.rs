@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
+use pilothouse_core::text::cut;
 use pilothouse_core::{
     Failure, Manifest, NextRun, Outcome, Plugin, Reader, Request, RunError, Scope, Snapshot,
-    SubjectKey, cut,
+    SubjectKey,
 };
 
 use wasmtime::{AsContextMut, Store};

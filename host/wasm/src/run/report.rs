@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pilothouse_core::hex;
+use pilothouse_core::text::hex;
 
 use super::stats::RunStats;
 

@@ -2,8 +2,7 @@
 
 use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 
-use pilothouse_core::escaped;
-use pilothouse_core::one_line;
+use pilothouse_core::text::{escaped, one_line};
 
 /// Most bytes of the whole text. It ends up in tables and Events.
 const BYTES: usize = 400;

@@ -12,6 +12,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 use crate::support::{
     GET, GET_A, LOG, SAY_A, guest, little_fuel, pod_request, reader, reader_of, request, said,
+    subscribed,
 };
 
 fn over_limit(error: RunError) -> String {
@@ -241,9 +242,8 @@ fn a_guest_that_gets_little_of_a_core_is_ended_by_its_fuel_as_on_any_machine() {
         .load_with(&engine, &policy)
         .unwrap();
     let ticking = tracing_subscriber::registry().with(Ticking(engine));
-    let error = tracing::subscriber::with_default(ticking, || {
-        plugin.reconcile(&request("a"), &mut reader()).unwrap_err()
-    });
+    let _guard = subscribed(ticking);
+    let error = plugin.reconcile(&request("a"), &mut reader()).unwrap_err();
     assert!(
         matches!(
             error,

@@ -11,7 +11,7 @@ use pilothouse_core::Plugin;
 use pilothouse_wasm::{LOG_FIELDS, LOG_TARGET, LimitPolicy, RunOptions, WasmPlugin};
 use serde_json::{Value, json};
 
-use crate::support::{Guest, LOG, guest, reader, request};
+use crate::support::{Guest, LOG, guest, reader, request, subscribed};
 
 /// The lines logged while `guest` ran once.
 pub fn logged_by(guest: &Guest) -> Vec<Value> {
@@ -38,11 +38,11 @@ pub fn logged_by_runs(plugin: &WasmPlugin, runs: usize) -> Vec<Value> {
         .flatten_event(true)
         .with_writer(move || writer.clone())
         .finish();
-    tracing::subscriber::with_default(subscriber, || {
-        for _ in 0..runs {
-            drop(plugin.reconcile(&request("a"), &mut reader()));
-        }
-    });
+    let guard = subscribed(subscriber);
+    for _ in 0..runs {
+        drop(plugin.reconcile(&request("a"), &mut reader()));
+    }
+    drop(guard);
     let bytes = sink.0.lock().unwrap();
     let lines = bytes
         .split(|byte| *byte == b'\n')

@@ -2,8 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use pilothouse_core::{
     Cache, Delta, Failure, InformerId, InformerKey, Kind, KindScope, Listing, NextRun, Object,
@@ -11,6 +10,8 @@ use pilothouse_core::{
     Snapshot, SubjectKey,
 };
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, LoadError, WasmPlugin, load};
+use tracing::Dispatch;
+use tracing::subscriber::{DefaultGuard, NoSubscriber, Subscriber, set_default};
 use wit_component::{StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
@@ -306,3 +307,15 @@ pub const SAY_A: &str = "(call $get (i32.const 64) (i32.const 6) (i32.const 80) 
     (call $fail (i32.load (i32.const 3080)) (i32.load (i32.const 3084)))";
 pub const LOG: &str =
     r#"(import "pilothouse:controller/log@0.2.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
+
+/// Gives `subscriber` this thread's log until the guard is dropped.
+///
+/// While there is one subscriber in the process, `tracing` asks the thread that reaches a line for
+/// the first time whether anybody wants it, and keeps the answer for all threads. Another test's
+/// thread has no subscriber, and the line would be lost here. With a second subscriber all are
+/// asked.
+pub fn subscribed(subscriber: impl Subscriber + Send + Sync) -> DefaultGuard {
+    static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+    LazyLock::force(&SECOND);
+    set_default(subscriber)
+}

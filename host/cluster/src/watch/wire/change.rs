@@ -10,7 +10,7 @@ use crate::discovery::Resource;
 use crate::discovery::path;
 use crate::watch::error::WatchError;
 use crate::watch::machine::is_leap;
-use pilothouse_core::cut_line;
+use pilothouse_core::text::cut_line;
 
 /// What happened to one object.
 #[derive(Debug)]

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use pilothouse_core::{Author, FIELD_MANAGER_PREFIX, Kind, ObjectKey, Operation, Write, hex};
+use pilothouse_core::text::hex;
+use pilothouse_core::{Author, Kind, ObjectKey, Operation, Write};
 use sha2::{Digest, Sha256};
 
 /// Limits of the API server's validation, in bytes.
@@ -148,7 +149,7 @@ pub(super) fn controller_name(plugin: &str) -> String {
         .map(|c| if fits(c) { c } else { '-' })
         .collect();
     let name = cut(&name, 63).trim_matches(['-', '_', '.']);
-    format!("{FIELD_MANAGER_PREFIX}{name}")
+    Author::prefixed(name)
 }
 
 /// The longest prefix of at most `limit` bytes that ends at a character boundary.

@@ -588,9 +588,8 @@ impl Keys {
     pub fn status(&self, now: Time) -> KeysStatus {
         let (queue, swept) = (&self.ready.due.queue, self.ready.due.swept());
         let mut depth = queue.depth().clone();
-        if swept > 0 {
-            *depth.entry(LOW).or_default() += swept;
-        }
+        depth.entry(NORMAL).or_default();
+        *depth.entry(LOW).or_default() += swept;
         let broken = queue.broken().map(|(key, failures, due)| BrokenKey {
             key: key.clone(),
             failures,

@@ -54,7 +54,7 @@ fn first_runs_count_as_queued_and_take_no_place_in_the_queue() {
     let (mut rig, id) = with_listed(&names(0, 100));
     let status = rig.hub.status(rig.now).remove(0);
     assert_eq!(status.keys.queued, 100);
-    assert_eq!(status.keys.depth, BTreeMap::from([(LOW, 100)]));
+    assert_eq!(status.keys.depth, BTreeMap::from([(NORMAL, 0), (LOW, 100)]));
     assert_eq!(rig.hub.controllers[&id].queued(), 0);
     assert_eq!(run_in_order(&mut rig), names(0, 100));
     assert_eq!(rig.hub.status(rig.now)[0].keys.queued, 0);

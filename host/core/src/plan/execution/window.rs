@@ -1,10 +1,6 @@
 //! How many writes may be under way at the same time: slow start.
 
-/// The most writes of one outcome that are under way at the same time. Each of them takes a
-/// connection, and one of the API server's mutating requests, of which it serves 200 at once by
-/// default (`--max-mutating-requests-inflight`): several plugins with several keys each can be
-/// writing. More writes at a time would gain little: 500 creates take 35 round trips.
-pub const MAX_WINDOW: usize = 16;
+use crate::plan::execution::Execution;
 
 /// A window that begins with one write and grows by one with each write that is accepted: one
 /// write, then two, then four, … as in TCP's slow start. So when every write fails for the same
@@ -41,7 +37,7 @@ impl Window {
     pub fn end(&mut self, is_accepted_write: bool) {
         self.under_way -= 1;
         if is_accepted_write {
-            self.size = MAX_WINDOW.min(self.size + 1);
+            self.size = Execution::MAX_WINDOW.min(self.size + 1);
         }
     }
 }

@@ -194,7 +194,7 @@ impl Watcher {
         }
         self.begun.push(number);
         self.under_way.insert(number, pending);
-        assert!(self.under_way.len() <= self.window.min(MAX_WINDOW));
+        assert!(self.under_way.len() <= self.window.min(Execution::MAX_WINDOW));
     }
 
     fn answer(&mut self, choice: usize, told: Told, halt: &Halt) -> (PendingWrite, ActionResult) {

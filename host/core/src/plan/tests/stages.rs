@@ -208,7 +208,10 @@ fn creates_that_all_fail_from_one_on_are_soon_given_up() {
         if *sent > GOOD { no() } else { done() }.into()
     });
     let sent = sent.into_inner().unwrap();
-    assert!((GOOD + 1..=GOOD + MAX_WINDOW).contains(&sent), "{sent}");
+    assert!(
+        (GOOD + 1..=GOOD + Execution::MAX_WINDOW).contains(&sent),
+        "{sent}"
+    );
     let failed = |effect: &&Effect| effect.result.error().is_some();
     assert_eq!(executed.effects.iter().filter(failed).count(), sent - GOOD);
     let rig_of_bad = rig.execution(&creates, Halt::default());

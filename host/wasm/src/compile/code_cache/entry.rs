@@ -1,7 +1,7 @@
 //! One entry: 32 bytes of HMAC-SHA256, followed by the code. The HMAC covers the key and the code,
 //! so an entry that is stored under another entry's name is refused, too.
 
-use pilothouse_core::hex;
+use pilothouse_core::text::hex;
 use std::fs::File;
 use std::hash::{Hash, Hasher};
 use std::io::{self, Read};
