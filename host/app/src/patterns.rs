@@ -1,14 +1,14 @@
 //! Kinds by pattern: asks the cluster which kinds it serves while a plugin reads patterns, and
 //! gives informers to the kinds that reconciles ask about.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_cluster::ApiCluster;
-use pilothouse_core::{Hub, KindName, ServedKind};
+use pilothouse_core::{Hub, Kind, KindName, ServedKind};
 use tokio::time::Instant;
 
 use crate::informers::WatchLimit;
@@ -32,6 +32,7 @@ pub struct Patterns {
     limit: WatchLimit,
     asking: Pin<Box<dyn Future<Output = Answer> + Send>>,
     seen: Seen,
+    refusals: Refusals,
     /// The last question had no answer, which has been logged.
     is_silent: bool,
 }
@@ -45,6 +46,7 @@ impl Patterns {
             shared,
             limit,
             seen: Seen::default(),
+            refusals: Refusals::default(),
             is_silent: false,
         }
     }
@@ -84,9 +86,17 @@ impl Patterns {
         }
     }
 
-    fn widen(&self) {
+    fn widen(&mut self) {
         let limit = self.limit;
-        self.shared.widen(|hub| limit.room(hub));
+        self.shared.widen(|hub| limit.room_for_patterns(hub));
+        let refused = self.shared.read(Cause::Plugins, Hub::refused_kinds);
+        for (plugin, kinds) in self.refusals.news(refused) {
+            tracing::warn!(
+                plugin,
+                kinds = kinds.join(" "),
+                "no room to list and watch these kinds of a pattern, so the plugin is told that they are unavailable; raise --watch-limit"
+            );
+        }
     }
 
     /// Takes what the cluster has answered. Returns whether it has.
@@ -135,6 +145,27 @@ impl Seen {
     }
 }
 
+/// The kinds that there is no room for, by plugin, as they have been logged.
+#[derive(Default)]
+struct Refusals(BTreeSet<(String, Kind)>);
+
+impl Refusals {
+    /// Those of these that were not refused before, by plugin.
+    fn news(&mut self, refused: Vec<(String, Kind, Arc<str>)>) -> BTreeMap<String, Vec<String>> {
+        let refused = refused.into_iter();
+        let now: BTreeSet<(String, Kind)> =
+            refused.map(|(plugin, kind, _)| (plugin, kind)).collect();
+        let mut news: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (plugin, kind) in now.difference(&self.0) {
+            news.entry(plugin.clone())
+                .or_default()
+                .push(kind.to_string());
+        }
+        self.0 = now;
+        news
+    }
+}
+
 /// Asks the cluster after a delay which kinds it serves. `None`: no plugin reads patterns.
 async fn ask(cluster: Arc<ApiCluster>, shared: Arc<Shared>, delay: Duration) -> Answer {
     tokio::time::sleep(delay).await;
@@ -175,6 +206,29 @@ mod tests {
         assert_eq!(settled(&mut seen, &["v1/Pod"]), both);
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(settled(&mut seen, &["v1/Pod"]), ["v1/Pod"]);
+    }
+
+    #[test]
+    fn a_kind_that_there_is_no_room_for_is_told_once_until_there_is_room_again() {
+        let refused = |kinds: &[&str]| {
+            let kinds = kinds.iter().map(|kind| kind.parse().unwrap());
+            kinds
+                .map(|kind| ("p".to_owned(), kind, "full".into()))
+                .collect()
+        };
+        let mut refusals = Refusals::default();
+        let mut news = |kinds| {
+            refusals
+                .news(refused(kinds))
+                .remove("p")
+                .unwrap_or_default()
+        };
+        let both = ["example.com/v1/A", "example.com/v1/B"];
+        assert_eq!(news(&both[..1]), both[..1]);
+        assert_eq!(news(&both), both[1..]);
+        assert!(news(&both).is_empty());
+        assert!(news(&[]).is_empty());
+        assert_eq!(news(&both), both);
     }
 
     #[tokio::test(start_paused = true)]

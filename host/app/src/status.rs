@@ -84,6 +84,9 @@ pub struct Kinds {
     /// Kinds of the patterns that keys have asked about, and that the server has not listed yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unlisted: Vec<String>,
+    /// Kinds of the patterns that keys have asked about, and that there is no room for, and why.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub refused: BTreeMap<String, String>,
     pub writes: Vec<String>,
 }
 
@@ -334,6 +337,8 @@ fn kinds(manifest: &Manifest, controller: Option<&ControllerStatus>) -> Kinds {
         let kinds = kinds.filter(|(_, is_listed)| *is_listed == is_wanted);
         kinds.map(|(kind, _)| text(kind)).collect()
     };
+    let refused = controller.map_or(&[][..], |controller| &controller.refused_kinds);
+    let refused = refused.iter();
     let selections = manifest.reconciles.iter();
     let reads = manifest.reads.iter();
     let writes = manifest.writes.iter();
@@ -342,6 +347,9 @@ fn kinds(manifest: &Manifest, controller: Option<&ControllerStatus>) -> Kinds {
         reads: reads.map(|read| text(&read.kind)).collect(),
         of_patterns: which(true),
         unlisted: which(false),
+        refused: refused
+            .map(|(kind, reason)| (text(kind), reason.to_string()))
+            .collect(),
         writes: writes.map(|write| text(&write.kind)).collect(),
     }
 }

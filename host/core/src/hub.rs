@@ -319,7 +319,7 @@ impl Hub {
         let joining = caches.joining.take();
         let replacement = joining.and_then(|joining| self.controller(joining, &mut garbage, now));
         self.show_served(now);
-        self.ask_for_subjects();
+        self.ask_for_subjects(now);
         garbage.add((caches, missed, self.changelog.trim()));
         match replacement {
             None => Exchange::Done(garbage),

@@ -42,7 +42,7 @@ pub use model::subject_key::SubjectKey;
 pub use model::text;
 
 // What informers bring, and what a reconcile sees of it.
-pub use cache::snapshot::{InformerId, Informers, Snapshot};
+pub use cache::snapshot::{InformerId, Snapshot};
 pub use cache::{Cache, Delta, Listing, Subscribed, Subscription, Unreadable};
 
 // What a plugin may read and write.

@@ -12,6 +12,10 @@ const USUAL: usize = 1_000;
 /// other requests, files and child processes.
 const SHARE: u64 = 4;
 
+/// This part of the list-watches is kept for kinds that manifests name: whoever lists `*` may find
+/// any number of kinds, and must not keep the next plugin from being installed.
+const KEPT: usize = 4;
+
 /// The most list-watches that the host may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchLimit(usize);
@@ -27,9 +31,12 @@ impl WatchLimit {
         Self(said.unwrap_or_else(usual))
     }
 
-    /// How many more list-watches there may be.
-    pub fn room(self, hub: &Hub) -> usize {
-        self.0.saturating_sub(hub.watched())
+    /// How many more list-watches there may be for kinds of patterns.
+    pub fn room_for_patterns(self, hub: &Hub) -> usize {
+        let Self(limit) = self;
+        let for_patterns = limit - limit.div_ceil(KEPT);
+        let left = for_patterns.saturating_sub(hub.watched_for_patterns());
+        left.min(limit.saturating_sub(hub.watched()))
     }
 
     /// Why a plugin with these grants must wait until there are fewer list-watches, if it must.
@@ -112,6 +119,17 @@ mod tests {
         assert_eq!(limit.refusal(&hub, &second), None, "it takes no more");
         drop(hub.leave(id));
         assert!(limit.refusal(&hub, &third).is_some(), "the second has them");
+    }
+
+    #[test]
+    fn a_quarter_is_kept_for_kinds_that_are_named() {
+        let (mut hub, limit) = (Hub::default(), WatchLimit::new(Some(10), None));
+        assert_eq!(limit.room_for_patterns(&hub), 7);
+        let plugin = Arc::new(Reads(reads("first", 6)));
+        let settings = ControllerSettings::default();
+        hub.join(plugin, &settings, Time::ZERO).unwrap();
+        assert_eq!(limit.room_for_patterns(&hub), 3, "seven are in use");
+        assert_eq!(WatchLimit::new(Some(1), None).room_for_patterns(&hub), 0);
     }
 
     #[test]

@@ -41,6 +41,9 @@ pub struct PatternScope {
     pub kinds: BTreeMap<(Arc<str>, Arc<str>), PatternKind>,
     /// The kinds that cannot have one now, and why.
     pub refused: BTreeMap<Kind, Arc<str>>,
+    /// The kinds that have had time enough to be listed. Until they are, they are unavailable, and
+    /// waited for no longer.
+    pub late: BTreeSet<Kind>,
 }
 
 /// A kind that a plugin reads by a pattern.
@@ -50,9 +53,6 @@ pub struct PatternKind {
     pub kind: Kind,
     /// Its objects.
     pub scope: KindScope,
-    /// It has had time enough to be listed. Until it is, it is unavailable, and waited for no
-    /// longer.
-    pub is_late: bool,
 }
 
 /// A readable kind of which there are no objects, because the cluster does not serve it.
@@ -129,6 +129,13 @@ impl Scope {
         patterns.find(|scope| !is_named && scope.pattern.includes(kind))
     }
 
+    /// As [`pattern_of`](Self::pattern_of), for changing it.
+    pub(crate) fn pattern_of_mut(&mut self, kind: &Kind) -> Option<&mut PatternScope> {
+        self.pattern_of(kind)?;
+        let mut patterns = self.patterns.iter_mut();
+        patterns.find(|scope| scope.pattern.includes(kind))
+    }
+
     /// The kind, in whatever version, as it is read by a pattern, if it has an informer.
     pub(crate) fn of_pattern(&self, kind: &Kind) -> Option<&PatternKind> {
         self.pattern_of(kind)?.kind(kind)
@@ -150,6 +157,31 @@ impl Scope {
 }
 
 impl PatternScope {
+    /// Adds a kind, whose objects this informer delivers. Returns what there was of the kind, in
+    /// whatever version.
+    pub(crate) fn add(
+        &mut self,
+        kind: &Kind,
+        informer: InformerId,
+        subscribed: Subscribed,
+    ) -> Option<PatternKind> {
+        let part = ScopePart {
+            namespace: None,
+            informer,
+            subscribed,
+            is_narrowed: false,
+        };
+        let known = PatternKind {
+            kind: kind.clone(),
+            scope: KindScope {
+                parts: vec![part],
+                indexes: self.indexes.clone(),
+            },
+        };
+        let name = (kind.group.clone(), kind.kind.clone());
+        self.kinds.insert(name, known)
+    }
+
     /// The kind, in whatever version, if it has an informer.
     pub(crate) fn kind(&self, kind: &Kind) -> Option<&PatternKind> {
         let name = (kind.group.clone(), kind.kind.clone());

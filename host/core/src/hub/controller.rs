@@ -32,7 +32,7 @@ use super::rehearsal::Rehearsal;
 use super::resync::Resync;
 use super::status::ControllerStatus;
 use super::{ControllerSettings, Fetch, Garbage, Known, PluginId, Question, Threads};
-use crate::access::scope::{PatternKind, Scope, ScopePart};
+use crate::access::scope::{PatternKind, Scope};
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Subscribed, Subscription};
 use crate::model::key::{Kind, ObjectKey};
@@ -101,7 +101,10 @@ impl Controller {
         now: Time,
     ) -> BTreeMap<InformerId, Subscribed> {
         let settings = prepared.permit.settings();
-        let installed = prepared.installed.in_place_of(&self.installed);
+        let mut installed = prepared.installed.in_place_of(&self.installed);
+        let waiting = self
+            .patterns
+            .replace(&mut installed, self.installed.scope());
         let before = std::mem::replace(&mut self.installed, installed);
         let subjects = self.installed.subjects();
         if !subjects.include(before.subjects()) {
@@ -113,7 +116,7 @@ impl Controller {
             now,
         };
         self.keys.replace(present, garbage);
-        for (key, priority) in std::mem::take(&mut self.patterns).into_waiting() {
+        for (key, priority) in waiting {
             if self.installed.subjects().has(&key) {
                 self.keys.add(&[key], priority, now);
             }
@@ -284,24 +287,45 @@ impl Controller {
         self.patterns.wanted(self.installed.scope())
     }
 
+    /// The kinds of its patterns that have an informer.
+    pub fn kinds_of_patterns(&self) -> Vec<Kind> {
+        let kinds = self.installed.scope().of_patterns();
+        kinds.map(|known| known.kind.clone()).collect()
+    }
+
+    /// The kinds of its patterns that there is no room for, and why.
+    pub fn refused_kinds(&self) -> Vec<(Kind, Arc<str>)> {
+        let patterns = self.installed.scope().patterns.iter();
+        let refused = patterns.flat_map(|pattern| &pattern.refused);
+        refused
+            .map(|(kind, reason)| (kind.clone(), reason.clone()))
+            .collect()
+    }
+
+    /// The informers of the kinds that it names.
+    pub fn named(&self) -> impl Iterator<Item = InformerId> {
+        let required = self.installed.scope().required();
+        required.map(|part| part.informer)
+    }
+
     /// Whether some kinds of its patterns need an informer.
     pub fn wants_kinds(&self) -> bool {
         self.patterns.wants_some()
     }
 
     /// Has the kinds listed that it reconciles by patterns.
-    pub fn ask_for_subjects<'a>(&mut self, served: impl Iterator<Item = &'a Kind>) {
+    pub fn ask_for_subjects<'a>(&mut self, served: impl Iterator<Item = &'a Kind>, now: Time) {
         let subjects = self.installed.subjects();
         if subjects.are_of_patterns() {
             let kinds = served.filter(|kind| subjects.wants(kind)).cloned();
             self.patterns
-                .ask_for_subjects(self.installed.scope(), kinds);
+                .ask_for_subjects(self.installed.scope(), kinds, now);
         }
     }
 
     /// Has these kinds of its patterns listed.
     pub fn ask_for(&mut self, kinds: &BTreeSet<Kind>) {
-        self.patterns.ask(self.installed.scope(), kinds);
+        self.patterns.want(self.installed.scope(), kinds);
     }
 
     /// Has the kinds listed that the cluster serves and whose objects belong to lists of patterns
@@ -338,11 +362,12 @@ impl Controller {
     pub fn widen(
         &mut self,
         kind: &Kind,
-        part: ScopePart,
+        informer: InformerId,
+        subscribed: Subscribed,
         snapshot: &Snapshot,
-        now: Time,
     ) -> BTreeMap<InformerId, Subscribed> {
-        let before = self.patterns.begin(&mut self.installed, kind, part, now);
+        let installed = &mut self.installed;
+        let before = self.patterns.begin(installed, kind, informer, subscribed);
         if before.is_some() {
             self.forget_ended_subjects();
             self.release_gates(snapshot);
@@ -390,15 +415,22 @@ impl Controller {
         snapshot: &Snapshot,
         now: Time,
     ) -> BTreeMap<InformerId, Subscribed> {
-        let (installed, reads) = (&self.installed, self.keys.reads());
-        let is_read = |kind: &PatternKind| {
-            let mut informer = kind.informer().into_iter();
-            installed.subjects().wants(&kind.kind)
-                || informer.any(|informer| reads.has(installed.origin(informer)))
+        self.patterns
+            .forget_unserved(&mut self.installed, &is_served);
+        let ending = match self.keys.is_sweeping() {
+            // A key whose run is still to come may read any kind.
+            true => self.patterns.unserved(&self.installed, is_served),
+            false => {
+                let (installed, reads) = (&self.installed, self.keys.reads());
+                let has_read = |informer| reads.has(installed.origin(informer));
+                let is_read = |known: &PatternKind| {
+                    installed.subjects().wants(&known.kind)
+                        || known.informer().is_some_and(has_read)
+                };
+                self.patterns
+                    .ending(installed.scope(), is_read, is_served, now)
+            }
         };
-        let ending = self
-            .patterns
-            .ending(installed.scope(), is_read, is_served, now);
         let before = self.installed.subscriptions().clone();
         for kind in &ending {
             self.patterns.end(&mut self.installed, kind);
@@ -539,7 +571,7 @@ impl Controller {
         self.tally.ran(ran.denied.is_some());
         if self.installed.is_of(held) {
             if let Err(ReconcileError::Unseen(kinds)) = &ran.result {
-                self.patterns.ask(self.installed.scope(), kinds);
+                self.patterns.ask(self.installed.scope(), kinds, now);
             }
             let present = Present {
                 installed: &self.installed,
@@ -636,6 +668,7 @@ impl Controller {
             version: manifest.version.clone(),
             reads: self.installed.reads(snapshot),
             of_patterns: self.installed.of_patterns(snapshot),
+            refused_kinds: self.refused_kinds(),
             keys: self.keys.status(now),
             concurrency: self.permit.concurrency(),
             is_paused: self.permit.settings().is_paused,

@@ -16,7 +16,6 @@ use std::sync::Arc;
 use super::controller::{Controller, KeyedChange};
 use super::widening::Widened;
 use super::{ControllerSettings, Garbage, Hub, PluginId, wanted_informers};
-use crate::access::scope::ScopePart;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Cache, Change, Subscribed, Subscription};
 use crate::hub::plugin::Plugin;
@@ -47,6 +46,8 @@ pub(super) struct Caches {
     pub(super) widening: Option<Widening>,
     /// The kinds that have got informers.
     pub(super) widened: Widened,
+    /// The kinds of patterns that the version in place has informers for.
+    kept_kinds: Vec<Kind>,
     /// The informers whose caches are cut again.
     pub(super) informers: BTreeSet<InformerId>,
     /// The caches as they will be.
@@ -164,7 +165,12 @@ impl FirstKeys {
 
 impl Caches {
     fn new(hub: &Hub, joining: Option<Joining>, widening: Option<Widening>) -> Self {
+        let replaced = joining.as_ref().filter(|joining| joining.replaces);
+        let replaced = replaced.and_then(|joining| hub.controllers.get(&joining.id));
         Self {
+            kept_kinds: replaced
+                .map(Controller::kinds_of_patterns)
+                .unwrap_or_default(),
             joining,
             widening,
             widened: Vec::new(),
@@ -220,6 +226,15 @@ impl Caches {
             },
         );
         scope.absent = wanted_informers::absent(asked, &joining.settings.grants);
+        for kind in &self.kept_kinds {
+            let Some(pattern) = scope.pattern_of_mut(kind) else {
+                continue;
+            };
+            let informer_key = InformerKey::all(kind.clone());
+            let (snapshot, subscription) = (&mut self.snapshot, &pattern.subscription);
+            let (informer, subscribed) = subscribe(ids, snapshot, informer_key, subscription);
+            pattern.add(kind, informer, subscribed);
+        }
         self.informers = scope.parts().map(|part| part.informer).collect();
         let plugin = joining.plugin.clone();
         let mut controller =
@@ -236,14 +251,8 @@ impl Caches {
             let (informer, subscribed) =
                 subscribe(ids, snapshot, informer_key, &wanted.subscription);
             self.informers.insert(informer);
-            let part = ScopePart {
-                namespace: None,
-                informer,
-                subscribed,
-                is_narrowed: false,
-            };
-            self.widened
-                .push((wanted.plugin, wanted.kind.clone(), part));
+            let widened = (wanted.plugin, wanted.kind.clone(), informer, subscribed);
+            self.widened.push(widened);
         }
     }
 

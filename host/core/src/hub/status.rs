@@ -76,6 +76,8 @@ pub struct ControllerStatus {
     pub reads: Vec<(InformerKey, bool)>,
     /// The kinds of its patterns that have an informer, and whether each is listed.
     pub of_patterns: Vec<(Kind, bool)>,
+    /// The kinds of its patterns that there is no room for, and why.
+    pub refused_kinds: Vec<(Kind, Arc<str>)>,
     /// Its keys.
     pub keys: KeysStatus,
     /// Keys that may run at the same time.

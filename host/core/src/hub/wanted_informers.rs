@@ -1,6 +1,6 @@
 //! What a plugin may read: which informers bring it, and how much of each object it needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::access::grants::Grants;
@@ -105,6 +105,7 @@ pub(super) fn join(
         indexes: places(manifest, &read.kind),
         kinds: BTreeMap::new(),
         refused: BTreeMap::new(),
+        late: BTreeSet::new(),
     });
     Scope {
         excepted: excepted.collect(),

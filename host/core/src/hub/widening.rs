@@ -5,12 +5,12 @@
 //! it: nothing waits under the hub's lock.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::controller::Controller;
 use super::joining::Garbage;
 use super::preparation::{Preparation, Widening, WideningKind};
-use super::{Hub, PluginId, wanted_informers};
-use crate::access::scope::ScopePart;
+use super::{Hub, PluginId, is_watched, wanted_informers};
 use crate::cache::snapshot::InformerId;
 use crate::cache::{Delta, Listing, Subscribed};
 use crate::model::detail::Detail;
@@ -62,7 +62,7 @@ impl Hub {
             self.show_served(now);
             self.turn_lists(&before.unwrap_or_default(), now);
         }
-        self.ask_for_subjects();
+        self.ask_for_subjects(now);
         let garbage = self.narrow(now);
         for controller in self.controllers.values_mut() {
             let served = self.served.kinds.iter().flat_map(BTreeMap::values);
@@ -86,12 +86,12 @@ impl Hub {
     }
 
     /// Has the kinds listed that plugins reconcile by patterns.
-    pub(super) fn ask_for_subjects(&mut self) {
+    pub(super) fn ask_for_subjects(&mut self, now: Time) {
         let kinds = self.served.kinds.iter().flatten();
         let watchable = kinds.filter(|(_, served)| served.is_watchable());
         let kinds: Vec<&Kind> = watchable.map(|(kind, _)| kind).collect();
         for controller in self.controllers.values_mut() {
-            controller.ask_for_subjects(kinds.iter().copied());
+            controller.ask_for_subjects(kinds.iter().copied(), now);
         }
     }
 
@@ -128,6 +128,25 @@ impl Hub {
             ..Listing::default()
         };
         self.apply(id, Delta::Replace(listing), now);
+    }
+
+    /// How many list-watches run for patterns alone, of kinds that no plugin names.
+    pub fn watched_for_patterns(&self) -> usize {
+        let controllers = self.controllers.values();
+        let named: BTreeSet<InformerId> = controllers.flat_map(Controller::named).collect();
+        let informers = self.snapshot.informers.iter();
+        let of_patterns = informers.filter(|(id, cache)| is_watched(cache) && !named.contains(id));
+        of_patterns.count()
+    }
+
+    /// The kinds of patterns that there is no room for, with the plugins' names, and why.
+    pub fn refused_kinds(&self) -> Vec<(String, Kind, Arc<str>)> {
+        let controllers = self.controllers.values();
+        let refused = controllers.flat_map(|controller| {
+            let kinds = controller.refused_kinds().into_iter();
+            kinds.map(|(kind, reason)| (controller.name().to_owned(), kind, reason))
+        });
+        refused.collect()
     }
 
     /// As if a reconcile of this plugin had asked about these kinds.
@@ -175,11 +194,11 @@ impl Hub {
     pub(super) fn widen(&mut self, widened: Widened, garbage: &mut Garbage, now: Time) {
         let mut ended = Vec::new();
         let mut begun: BTreeMap<PluginId, Vec<InformerId>> = BTreeMap::new();
-        for (plugin, kind, part) in widened {
+        for (plugin, kind, informer, subscribed) in widened {
             if let Some(controller) = self.controllers.get_mut(&plugin) {
-                let informer = part.informer;
                 begun.entry(plugin).or_default().push(informer);
-                ended.push(controller.widen(&kind, part, &self.snapshot, now));
+                let snapshot = &self.snapshot;
+                ended.push(controller.widen(&kind, informer, subscribed, snapshot));
                 // Another plugin may have had its objects listed already.
                 if self.served.has(&kind) {
                     controller.wake_lists(informer, &self.snapshot, now);
@@ -242,8 +261,9 @@ impl Hub {
     }
 }
 
-/// The kinds that have got informers, by plugin.
-pub(super) type Widened = Vec<(PluginId, Kind, ScopePart)>;
+/// The kinds that have got informers, by plugin, and the plugins' subscriptions to these.
+pub(super) type Widened = Vec<(PluginId, Kind, InformerId, Subscribed)>;
 
 /// Why a kind gets no informer.
-const NO_ROOM: &str = "the host has as many list-watches as --watch-limit allows";
+const NO_ROOM: &str =
+    "there are as many list-watches as --watch-limit allows, but for those kept for named kinds";

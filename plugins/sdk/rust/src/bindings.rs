@@ -160,8 +160,9 @@ pub mod pilothouse {
             pub struct Query {
                 /// A kind, or a pattern that the manifest reads, or a narrower one: all objects of all its kinds,
                 /// but for kinds that are unavailable, ordered by kind, namespace and name. A kind that the
-                /// manifest names itself is among them, as it is read by its name. Which kinds there are, and
-                /// which of them are unavailable, counts as read.
+                /// manifest names itself is among them, as it is read by its name. All of it is one read. An
+                /// object of a kind that comes later alters its answer. A kind without such an object does not:
+                /// who must know of it asks for the `kinds`.
                 pub kind: Kind,
                 /// None: all namespaces that the manifest reads of this kind.
                 pub namespace: Option<_rt::String>,

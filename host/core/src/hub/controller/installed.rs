@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::changed::KeyedChange;
-use crate::access::scope::{PatternScope, Scope};
+use crate::access::scope::Scope;
 use crate::cache::Subscribed;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::gate::{Awaited, Sign};
@@ -164,9 +164,9 @@ impl InstalledVersion {
 
     /// Changes which kinds of its patterns have informers. Reconciles that have begun stay those of
     /// this version.
-    pub fn change_patterns(&mut self, change: impl FnOnce(&mut Vec<PatternScope>)) {
+    pub fn change_scope(&mut self, change: impl FnOnce(&mut Scope)) {
         let version = Arc::make_mut(&mut self.version);
-        change(&mut Arc::make_mut(&mut version.scope).patterns);
+        change(Arc::make_mut(&mut version.scope));
         self.subscriptions = subscriptions(&version.scope);
         self.pattern_parts = pattern_parts(&version.scope);
         if self.subjects.are_of_patterns() {

@@ -196,6 +196,11 @@ impl Keys {
         self.reads.note_turned(sequence);
     }
 
+    /// Whether a sweep has keys that it has not run yet.
+    pub fn is_sweeping(&self) -> bool {
+        self.ready.due.swept() > 0
+    }
+
     /// How many keys run, or wait for a fetch.
     pub fn in_flight(&self) -> usize {
         self.ready.in_flight()

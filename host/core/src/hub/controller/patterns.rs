@@ -3,16 +3,18 @@
 //!
 //! A reconcile that asks about a kind which is not listed yet decides nothing. Its key waits until
 //! all the kinds that such reconciles have asked about are listed, or have had [`LONGEST_LIST`] for
-//! that: then they are unavailable, and a reconcile is told so.
+//! that: then they are unavailable, and a reconcile is told so. The time runs from the question,
+//! whether or not the kind has an informer by then. A kind that only belongs to a list which was
+//! made before nobody waits for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::installed::InstalledVersion;
 use super::recorded::RecordedReads;
-use crate::access::scope::{KindScope, PatternKind, PatternScope, Scope, ScopePart};
-use crate::cache::Subscription;
-use crate::cache::snapshot::Snapshot;
+use crate::access::scope::{PatternKind, PatternScope, Scope};
+use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::cache::{Subscribed, Subscription};
 use crate::model::key::Kind;
 use crate::model::served_kind::ServedKind;
 use crate::model::subject_key::SubjectKey;
@@ -30,10 +32,11 @@ const ROOM_AGAIN: Duration = Duration::from_secs(60);
 /// See the module's documentation.
 #[derive(Default)]
 pub(super) struct PatternKinds {
-    /// The kinds that were asked about and have no informer for the plugin yet.
+    /// The kinds that are to have an informer for the plugin and have none yet.
     wanted: BTreeSet<Kind>,
-    /// The kinds whose informers have not listed yet, and since when they are to.
-    unlisted: BTreeMap<Kind, Time>,
+    /// The kinds that keys wait for, and since when: reconciles have asked about them, and they have
+    /// not been listed.
+    asked: BTreeMap<Kind, Time>,
     /// The kinds that no key's last run has read, and since when.
     unread: BTreeMap<Kind, Time>,
     /// The kinds that there was no room for, and since when.
@@ -60,8 +63,22 @@ impl PatternKinds {
         subscriptions.collect()
     }
 
-    /// A reconcile has asked about these kinds, and they were not listed for it.
-    pub fn ask(&mut self, scope: &Scope, kinds: &BTreeSet<Kind>) {
+    /// A reconcile has asked about these kinds, and they were not listed for it. The time that they
+    /// have begins with the first question.
+    pub fn ask(&mut self, scope: &Scope, kinds: &BTreeSet<Kind>, now: Time) {
+        self.want(scope, kinds);
+        // The reconcile may have been told less than is known now.
+        let is_open = |kind: &&Kind| {
+            let pattern = scope.pattern_of(kind);
+            pattern.is_some_and(|of| !of.refused.contains_key(*kind) && !of.late.contains(*kind))
+        };
+        for kind in kinds.iter().filter(is_open) {
+            self.asked.entry(kind.clone()).or_insert(now);
+        }
+    }
+
+    /// These kinds are to be listed.
+    pub fn want(&mut self, scope: &Scope, kinds: &BTreeSet<Kind>) {
         let is_new = |kind: &&Kind| {
             scope
                 .of_pattern(kind)
@@ -73,11 +90,16 @@ impl PatternKinds {
 
     /// These kinds are reconciled, so that they are to be listed though nobody asks. Those that
     /// there was no room for are asked for again in their own time.
-    pub fn ask_for_subjects(&mut self, scope: &Scope, kinds: impl Iterator<Item = Kind>) {
+    pub fn ask_for_subjects(
+        &mut self,
+        scope: &Scope,
+        kinds: impl Iterator<Item = Kind>,
+        now: Time,
+    ) {
         let is_of_pattern = |kind: &Kind| scope.pattern_of(kind).is_some();
         let kinds = kinds.filter(|kind| is_of_pattern(kind) && !self.refused.contains_key(kind));
         let kinds = kinds.collect();
-        self.ask(scope, &kinds);
+        self.ask(scope, &kinds, now);
     }
 
     /// Asks for the kinds of recorded lists of patterns that have come since: they belong to these
@@ -94,7 +116,7 @@ impl PatternKinds {
             can_be && served.is_watchable() && reads.has_pattern_of(&served.kind)
         };
         let kinds = served.filter(is_listed).map(|served| served.kind.clone());
-        self.ask(scope, &kinds.collect());
+        self.want(scope, &kinds.collect());
     }
 
     /// A key waits for what it has asked about. Returns whether it need not.
@@ -111,10 +133,9 @@ impl PatternKinds {
         self.waiting.remove(key);
     }
 
-    /// Whether there are kinds to wait for. For those that were refused nobody waits.
+    /// Whether there are kinds to wait for.
     pub fn is_waited_for(&self) -> bool {
-        let mut wanted = self.wanted.iter();
-        wanted.any(|kind| !self.refused.contains_key(kind)) || !self.unlisted.is_empty()
+        !self.asked.is_empty()
     }
 
     /// The keys that need not wait any more.
@@ -127,12 +148,36 @@ impl PatternKinds {
 
     /// Forgets what was asked about and is not served any more.
     pub fn keep_served(&mut self, is_served: impl Fn(&Kind) -> bool) {
-        self.wanted.retain(is_served);
+        self.wanted.retain(&is_served);
+        self.asked.retain(|kind, _| is_served(kind));
     }
 
-    /// All keys that wait, for another version of the plugin.
-    pub fn into_waiting(self) -> BTreeMap<SubjectKey, Priority> {
-        self.waiting
+    /// Another version takes the place of the one with the scope `before`. The kinds that both read
+    /// by patterns stay as they are. Returns the keys that have waited.
+    pub fn replace(
+        &mut self,
+        installed: &mut InstalledVersion,
+        before: &Scope,
+    ) -> BTreeMap<SubjectKey, Priority> {
+        let old = std::mem::take(self);
+        let is_read = |kind: &Kind| installed.scope().pattern_of(kind).is_some();
+        self.wanted = old.wanted;
+        self.wanted.retain(is_read);
+        self.refused = old.refused;
+        self.refused.retain(|kind, _| is_read(kind));
+        for pattern in &before.patterns {
+            for kind in &pattern.late {
+                change_pattern(installed, kind, |pattern| {
+                    pattern.late.insert(kind.clone());
+                });
+            }
+            for (kind, reason) in &pattern.refused {
+                change_pattern(installed, kind, |pattern| {
+                    pattern.refused.insert(kind.clone(), reason.clone());
+                });
+            }
+        }
+        old.waiting
     }
 
     /// A kind has got an informer. Returns the one that it had before, or that another version of
@@ -142,8 +187,8 @@ impl PatternKinds {
         &mut self,
         installed: &mut InstalledVersion,
         kind: &Kind,
-        part: ScopePart,
-        now: Time,
+        informer: InformerId,
+        subscribed: Subscribed,
     ) -> Option<PatternKind> {
         self.wanted.remove(kind);
         if self.refused.remove(kind).is_some() {
@@ -152,22 +197,11 @@ impl PatternKinds {
         let mut before = None;
         change_pattern(installed, kind, |pattern| {
             pattern.refused.remove(kind);
-            let name = (kind.group.clone(), kind.kind.clone());
-            let known = PatternKind {
-                kind: kind.clone(),
-                scope: KindScope {
-                    parts: vec![part],
-                    indexes: pattern.indexes.clone(),
-                },
-                is_late: false,
-            };
-            before = pattern.kinds.insert(name, known);
+            before = pattern.add(kind, informer, subscribed);
         });
-        if let Some(before) = &before {
-            self.unlisted.remove(&before.kind);
-            self.unread.remove(&before.kind);
+        if let Some(before) = before.as_ref().filter(|before| before.kind != *kind) {
+            self.forget(installed, &before.kind);
         }
-        self.unlisted.insert(kind.clone(), now);
         before
     }
 
@@ -180,6 +214,7 @@ impl PatternKinds {
         now: Time,
     ) {
         self.wanted.remove(kind);
+        self.asked.remove(kind);
         if self.refused.insert(kind.clone(), now).is_none() {
             self.turned.push(kind.clone());
         }
@@ -190,7 +225,7 @@ impl PatternKinds {
 
     /// When [`settle`](Self::settle) has something to do, even if no list arrives.
     pub fn due(&self) -> Option<Time> {
-        let lists = self.unlisted.values().map(|since| *since + LONGEST_LIST);
+        let lists = self.asked.values().map(|since| *since + LONGEST_LIST);
         let rooms = self.refused.values().map(|since| *since + ROOM_AGAIN);
         lists.chain(rooms).min()
     }
@@ -204,26 +239,28 @@ impl PatternKinds {
         now: Time,
     ) -> Vec<Kind> {
         let mut turned = std::mem::take(&mut self.turned);
-        let is_late = |kind: &PatternKind| kind.is_late && is_listed(kind, snapshot);
-        let listed_late = installed.scope().of_patterns().filter(|kind| is_late(kind));
-        for kind in listed_late
-            .map(|kind| kind.kind.clone())
-            .collect::<Vec<_>>()
-        {
-            change_kind(installed, &kind, |known| known.is_late = false);
+        let is_listed = |scope: &Scope, kind: &Kind| {
+            let known = scope.of_pattern(kind).filter(|known| known.kind == *kind);
+            known.is_some_and(|known| is_listed(known, snapshot))
+        };
+        let scope = installed.scope();
+        let late = scope.patterns.iter().flat_map(|pattern| &pattern.late);
+        let listed = late.filter(|kind| is_listed(scope, kind));
+        for kind in listed.cloned().collect::<Vec<_>>() {
+            change_pattern(installed, &kind, |pattern| {
+                pattern.late.remove(&kind);
+            });
             turned.push(kind);
         }
-        if !self.unlisted.is_empty() {
+        if !self.asked.is_empty() {
             let scope = installed.scope();
-            let is_listed = |kind: &Kind| {
-                let known = scope.of_pattern(kind);
-                known.is_none_or(|known| is_listed(known, snapshot))
-            };
-            self.unlisted.retain(|kind, _| !is_listed(kind));
+            self.asked.retain(|kind, _| !is_listed(scope, kind));
             let is_over = |since: &Time| *since + LONGEST_LIST <= now;
-            let late = self.unlisted.extract_if(.., |_, since| is_over(since));
+            let late = self.asked.extract_if(.., |_, since| is_over(since));
             for kind in late.map(|(kind, _)| kind).collect::<Vec<_>>() {
-                change_kind(installed, &kind, |known| known.is_late = true);
+                change_pattern(installed, &kind, |pattern| {
+                    pattern.late.insert(kind.clone());
+                });
                 turned.push(kind);
             }
         }
@@ -237,6 +274,17 @@ impl PatternKinds {
         turned
     }
 
+    /// The kinds whose informers are to end because the cluster does not serve them any more.
+    pub fn unserved(
+        &mut self,
+        installed: &InstalledVersion,
+        is_served: impl Fn(&Kind) -> bool,
+    ) -> Vec<Kind> {
+        self.keep_served(&is_served);
+        let kinds = installed.scope().of_patterns().map(|known| &known.kind);
+        kinds.filter(|kind| !is_served(kind)).cloned().collect()
+    }
+
     /// The kinds whose informers are to end: those that nobody has read for a while (`is_read`: a
     /// key's last run has, or the kind has keys), and those that the cluster does not serve any
     /// more.
@@ -247,10 +295,9 @@ impl PatternKinds {
         is_served: impl Fn(&Kind) -> bool,
         now: Time,
     ) -> Vec<Kind> {
-        self.wanted.retain(&is_served);
+        self.keep_served(&is_served);
         // What keys wait for they will read, together with what is listed already.
-        let is_waited_for =
-            |kind: &Kind| !self.waiting.is_empty() || self.unlisted.contains_key(kind);
+        let is_waited_for = |kind: &Kind| !self.waiting.is_empty() || self.asked.contains_key(kind);
         let mut ending = Vec::new();
         for known in scope.of_patterns() {
             let kind = &known.kind;
@@ -267,15 +314,42 @@ impl PatternKinds {
 
     /// Takes a kind out of the plugin's scope.
     pub fn end(&mut self, installed: &mut InstalledVersion, kind: &Kind) {
-        self.unlisted.remove(kind);
-        self.unread.remove(kind);
-        let mut ended = None;
         change_pattern(installed, kind, |pattern| {
             let name = (kind.group.clone(), kind.kind.clone());
-            ended = pattern.kinds.remove(&name);
+            pattern.kinds.remove(&name);
         });
-        if ended.is_some_and(|ended| ended.is_late) {
+        self.forget(installed, kind);
+    }
+
+    /// Forgets how long a kind that has no informer any more has been waited for, or not been read.
+    fn forget(&mut self, installed: &mut InstalledVersion, kind: &Kind) {
+        self.asked.remove(kind);
+        self.unread.remove(kind);
+        let mut was_late = false;
+        change_pattern(installed, kind, |pattern| {
+            was_late = pattern.late.remove(kind);
+        });
+        if was_late {
             self.turned.push(kind.clone());
+        }
+    }
+
+    /// Forgets what is known of kinds that the cluster does not serve any more and that have no
+    /// informer.
+    pub fn forget_unserved(
+        &mut self,
+        installed: &mut InstalledVersion,
+        is_served: impl Fn(&Kind) -> bool,
+    ) {
+        let patterns = installed.scope().patterns.iter();
+        let known = patterns.flat_map(|pattern| pattern.late.iter().chain(pattern.refused.keys()));
+        let unserved = known.filter(|kind| !is_served(kind)).cloned();
+        for kind in unserved.collect::<Vec<_>>() {
+            self.refused.remove(&kind);
+            change_pattern(installed, &kind, |pattern| {
+                pattern.late.remove(&kind);
+                pattern.refused.remove(&kind);
+            });
         }
     }
 }
@@ -290,25 +364,9 @@ fn change_pattern(
     kind: &Kind,
     change: impl FnOnce(&mut PatternScope),
 ) {
-    installed.change_patterns(|patterns| {
-        let pattern = patterns
-            .iter_mut()
-            .find(|scope| scope.pattern.includes(kind));
-        if let Some(pattern) = pattern {
+    installed.change_scope(|scope| {
+        if let Some(pattern) = scope.pattern_of_mut(kind) {
             change(pattern);
-        }
-    });
-}
-
-fn change_kind(
-    installed: &mut InstalledVersion,
-    kind: &Kind,
-    change: impl FnOnce(&mut PatternKind),
-) {
-    change_pattern(installed, kind, |pattern| {
-        let name = (kind.group.clone(), kind.kind.clone());
-        if let Some(known) = pattern.kinds.get_mut(&name) {
-            change(known);
         }
     });
 }

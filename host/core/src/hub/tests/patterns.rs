@@ -214,6 +214,71 @@ fn a_kind_that_cannot_be_listed_stops_nobody_for_longer_than_ten_seconds() {
 }
 
 #[test]
+fn the_ten_seconds_of_a_kind_begin_with_the_question_and_not_with_its_informer() {
+    let mut rig = Rig::default();
+    teams(&mut rig, &[kind("A")], &["x"]);
+    rig.serve(&[kind("A"), kind("B")]);
+    rig.widen(10);
+    rig.now += Duration::from_secs(9);
+    rig.put(&service(), "y", "");
+    assert_eq!(rig.run(), ["y"], "it asks, and has no answer");
+    rig.now += Duration::from_secs(5);
+    rig.put(&service(), "z", "");
+    assert_eq!(rig.run(), ["z"], "it waits with the other");
+    rig.now += Duration::from_secs(4);
+    assert!(rig.run().is_empty());
+    rig.now += Duration::from_secs(1);
+    assert_eq!(rig.run(), ["y", "z"]);
+}
+
+#[test]
+fn nobody_waits_longer_because_the_host_does_not_get_to_a_kind() {
+    let (mut rig, seen) = rig(&[kind("A")], |reader| {
+        let known = reader.kinds(&kind("A"))?;
+        let why = known[0].unavailable.clone().unwrap_or_default();
+        Ok(format!("{} {why}", list_all(reader)?))
+    });
+    rig.run();
+    rig.now += Duration::from_secs(9);
+    assert!(rig.run().is_empty());
+    rig.now += Duration::from_secs(1);
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), " the server has not answered its list yet");
+    rig.widen(10);
+    assert!(rig.run().is_empty());
+    rig.list(&kind("A"), &["x"]);
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), "A/x ");
+}
+
+#[test]
+fn a_key_waits_for_what_keys_have_asked_about_and_not_for_what_comes_into_their_lists() {
+    let mut rig = Rig::default();
+    rig.join_with(reads_all("p"), &settings(), |request, reader| {
+        let listed = match &*request.key.object.name {
+            "a" => list_of(reader, &kind("A")),
+            _ => list_all(reader),
+        };
+        listed.map_err(|error| RunError::Trap(error.to_string()))?;
+        Ok(Outcome::default())
+    });
+    rig.serve(&[]);
+    rig.sync(&service());
+    rig.put(&service(), "a", "");
+    rig.put(&service(), "all", "");
+    assert_eq!(rig.run(), ["a", "all"]);
+    rig.serve(&[kind("A"), kind("B")]);
+    assert_eq!(rig.run(), ["a"], "it asks about A");
+    rig.widen(10);
+    rig.list(&kind("A"), &[]);
+    assert_eq!(
+        rig.run(),
+        ["a"],
+        "B is not listed, and it has not asked about B"
+    );
+}
+
+#[test]
 fn an_object_of_a_kind_that_cannot_be_listed_cannot_be_read_and_is_woken_for() {
     let get = |reader: &mut Reader| {
         let found = reader.get(&kind("A"), &ObjectKey::new("default", "x"))?;
@@ -606,6 +671,15 @@ fn a_kind_without_room_is_unavailable_and_asked_for_again_after_a_minute() {
     rig.list(&kind("A"), &["x"]);
     rig.run();
     assert_eq!(last(&seen), "A/x", "B has no room");
+    let refused = rig.hub.refused_kinds();
+    let [(plugin, of, reason)] = &refused[..] else {
+        panic!("{refused:?}");
+    };
+    assert_eq!((&**plugin, of), ("p", &kind("B")));
+    assert!(reason.contains("--watch-limit"), "{reason}");
+    let told = rig.hub.status(rig.now).remove(0).refused_kinds;
+    assert_eq!(told, [(kind("B"), reason.clone())]);
+    assert_eq!((rig.hub.watched(), rig.hub.watched_for_patterns()), (2, 1));
     rig.now += Duration::from_secs(60);
     assert!(rig.run().is_empty(), "nothing has changed");
     rig.widen(0);
@@ -689,27 +763,109 @@ fn a_single_object_is_of_a_kind_and_not_of_a_pattern() {
     assert!(last(&seen).starts_with("* is a pattern"), "{}", last(&seen));
 }
 
+/// Installs another version, or other settings, of the only plugin.
+fn replace(
+    rig: &mut Rig,
+    manifest: Manifest,
+    settings: &ControllerSettings,
+    read: impl Fn(&mut Reader) -> Result<String, ReadError> + Send + Sync + 'static,
+) -> Seen {
+    let (seen, behaviour) = reading(read);
+    let plugin = Fake {
+        manifest,
+        behaviour: Box::new(behaviour),
+    };
+    let replaced = rig.hub.replace(1, Arc::new(plugin), settings, rig.now);
+    replaced.unwrap();
+    seen
+}
+
 #[test]
-fn another_version_lists_anew_and_the_last_plugin_takes_the_informers_with_it() {
+fn another_version_finds_the_kinds_of_patterns_listed_and_the_last_plugin_takes_them_with_it() {
+    let (mut rig, _) = rig(&[kind("A"), kind("B")], list_all);
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    rig.put(&kind("A"), "y", r#""owner":"o""#);
+    rig.list(&kind("B"), &["z"]);
+    rig.run();
+    let informers: Vec<InformerId> = rig.hub.wanted().into_keys().collect();
+    // It sees other fields, and has another index.
+    let mut manifest = reads_all("p");
+    manifest.reads[1].fields = vec![".metadata.uid".into()];
+    manifest.indexes[0].name = "owner".into();
+    manifest.indexes[0].paths = vec![".metadata.labels.owner".into()];
+    let seen = replace(&mut rig, manifest, &settings(), |reader| {
+        let filter = ListFilter::Index("owner".into(), "o".into());
+        let owned = names(&reader.list(&any(), None, &filter)?);
+        Ok(format!("{owned} of {}", list_all(reader)?))
+    });
+    let now: Vec<InformerId> = rig.hub.wanted().into_keys().collect();
+    assert_eq!(now, informers, "no list-watch has ended or begun");
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), "A/y of A/x A/y B/z");
+    rig.put(&kind("B"), "z", r#""owner":"o""#);
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), "A/y B/z of A/x A/y B/z");
+    drop(rig.hub.leave(1));
+    assert!(rig.watched_kinds().is_empty() && !rig.hub.wants_kinds());
+}
+
+#[test]
+fn another_version_keeps_only_the_kinds_that_its_own_patterns_include() {
+    let other = Kind::new("other.com", "v1", "B");
+    let (mut rig, _) = rig(&[kind("A"), other.clone()], list_all);
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    rig.list(&other, &["y"]);
+    rig.run();
+    let mut manifest = reads_all("p");
+    let narrower: Kind = "other.com/*".parse().unwrap();
+    manifest.reads[1].kind = narrower.clone();
+    manifest.indexes = vec![];
+    let mut settings = settings();
+    if let Granted::Listed { reads, .. } = &mut settings.grants.what {
+        reads[0].kind = KindName::of(&narrower);
+    }
+    let seen = replace(&mut rig, manifest, &settings, move |reader| {
+        list_of(reader, &narrower)
+    });
+    assert_eq!(rig.watched_kinds(), ["v1/Service", "other.com/v1/B"]);
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), "B/y");
+}
+
+#[test]
+fn another_version_waits_no_more_for_a_kind_that_is_late_or_without_room() {
+    let kinds = ["A", "B", "C"].map(kind);
+    let (mut rig, _) = rig(&kinds, list_all);
+    rig.run();
+    rig.widen(2);
+    rig.list(&kind("A"), &["x"]);
+    rig.now += Duration::from_secs(10);
+    rig.run();
+    let seen = replace(&mut rig, reads_all("p"), &settings(), list_all);
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), "A/x");
+    rig.list(&kind("B"), &["y"]);
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), "A/x B/y");
+}
+
+#[test]
+fn an_informer_of_a_pattern_stays_while_a_new_version_has_keys_to_run() {
     let (mut rig, _) = rig(&[kind("A")], list_all);
     rig.run();
     rig.widen(10);
     rig.list(&kind("A"), &["x"]);
     rig.run();
-    let (seen, behaviour) = reading(list_all);
-    let plugin = Fake {
-        manifest: reads_all("p"),
-        behaviour: Box::new(behaviour),
-    };
-    let replaced = rig.hub.replace(1, Arc::new(plugin), &settings(), rig.now);
-    replaced.unwrap();
-    assert_eq!(rig.run(), ["s"]);
-    rig.widen(10);
-    rig.list(&kind("A"), &["y"]);
-    rig.run();
-    assert_eq!(last(&seen), "A/y");
-    drop(rig.hub.leave(1));
-    assert!(rig.watched_kinds().is_empty() && !rig.hub.wants_kinds());
+    let _seen = replace(&mut rig, reads_all("p"), &settings(), list_all);
+    for _ in 0..2 {
+        drop(rig.hub.narrow(rig.now));
+        rig.now += Duration::from_secs(61);
+    }
+    assert_eq!(rig.watched_kinds(), ["v1/Service", "example.com/v1/A"]);
 }
 
 #[test]

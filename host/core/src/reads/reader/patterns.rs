@@ -295,7 +295,9 @@ fn unavailable(
     if let Some(reason) = pattern.refused.get(&served.kind) {
         return Some(reason.to_string());
     }
-    let late = pattern.kind(&served.kind).filter(|known| known.is_late);
-    let is_late = late.is_some_and(|late| !is_listed(&late.scope));
+    let known = pattern.kind(&served.kind);
+    let known = known.filter(|known| known.kind == served.kind);
+    let is_unlisted = known.is_none_or(|known| !is_listed(&known.scope));
+    let is_late = is_unlisted && pattern.late.contains(&served.kind);
     is_late.then(|| "the server has not answered its list yet".to_owned())
 }

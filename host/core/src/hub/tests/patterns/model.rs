@@ -21,13 +21,19 @@ enum Step {
     /// The informer of a kind, if there is one, brings its first list.
     List(usize),
     Wait(u64),
-    /// The host gets to giving and taking informers.
-    Widen,
+    /// The host gets to giving informers, if there is room for as many, and to taking them.
+    Widen(usize),
     Narrow,
+    /// Another version of a plugin is installed.
+    Replace(Which),
     /// Every key that may run does.
     Run,
 }
 
+/// One of the plugins: the first reads `*`, the second `example.com/*`.
+type Which = usize;
+
+const PLUGINS: [Which; 2] = [0, 1];
 const KINDS: [&str; 3] = ["A", "B", "C"];
 const TEAMS: [&str; 2] = ["x", "y"];
 
@@ -41,69 +47,110 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (0..3usize).prop_map(Step::List),
         2 => (0..12u64).prop_map(Step::Wait),
         1 => Just(Step::Wait(61)),
-        3 => Just(Step::Widen),
+        3 => (0..4usize).prop_map(Step::Widen),
         1 => Just(Step::Narrow),
+        1 => (0..2usize).prop_map(Step::Replace),
         5 => Just(Step::Run),
     ];
     proptest::collection::vec(step, 0..60)
 }
 
-/// What the key of a Service reads: that depends on its name.
-fn read(name: &str, reader: &mut Reader) -> Result<String, ReadError> {
+/// What the key of a Service reads: that depends on its name, and on the plugin.
+fn read(of: Which, name: &str, reader: &mut Reader) -> Result<String, ReadError> {
     match name {
-        "all" => reader.list(&any(), None, &ListFilter::Everything),
+        "all" => reader.list(&pattern(of), None, &ListFilter::Everything),
         "team" => {
-            let filter = ListFilter::Index("team".into(), "x".into());
-            reader.list(&any(), None, &filter)
+            let filter = ListFilter::Index("team".into(), TEAMS[of].into());
+            reader.list(&pattern(of), None, &filter)
         }
         "object" => {
             let key = ObjectKey::new("default", "0");
             Ok(reader.get(&kind("A"), &key)?.unwrap_or("none").to_owned())
         }
-        "kinds" => Ok(format!("{:?}", reader.kinds(&any())?)),
+        "kinds" => Ok(format!("{:?}", reader.kinds(&pattern(of))?)),
         _ => Ok(String::new()),
     }
 }
 
-/// The last answer of each key.
-type Answers = Arc<Mutex<BTreeMap<String, String>>>;
+fn pattern(of: Which) -> Kind {
+    let pattern = ["*", "example.com/*"][of];
+    pattern.parse().unwrap()
+}
+
+/// A key of a plugin.
+type Key = (Which, &'static str);
+
+/// What has happened since this was last looked at.
+#[derive(Default)]
+struct Seen {
+    /// The keys that have run.
+    ran: BTreeSet<Key>,
+    /// The last answer of each key that had one.
+    answers: BTreeMap<Key, String>,
+}
 
 /// The world: a hub, and the server's state.
 struct World {
     rig: Rig,
-    answers: Answers,
+    seen: Arc<Mutex<Seen>>,
     defined: [bool; 3],
     objects: BTreeMap<(usize, usize), &'static str>,
 }
 
+/// A version of a plugin.
+fn version(of: Which, seen: Arc<Mutex<Seen>>) -> Fake {
+    let mut manifest = reads_all(["p", "q"][of]);
+    manifest.reads[1].kind = pattern(of);
+    manifest.indexes[0].kind = pattern(of);
+    let behaviour = move |request: &Request, reader: &mut Reader| {
+        let name = &*request.key.object.name;
+        let key = KEYS.into_iter().find(|key| *key == name).expect("a key");
+        seen.lock().unwrap().ran.insert((of, key));
+        match read(of, name, reader) {
+            Err(error @ ReadError::NotYet(_)) => Err(RunError::Trap(error.to_string())),
+            answer => {
+                let text = answer.unwrap_or_else(|error| error.to_string());
+                seen.lock().unwrap().answers.insert((of, key), text);
+                Ok(Outcome::default())
+            }
+        }
+    };
+    Fake {
+        manifest,
+        behaviour: Box::new(behaviour),
+    }
+}
+
+fn id(of: Which) -> PluginId {
+    [1, 2][of]
+}
+
 impl World {
     fn new() -> Self {
-        let mut rig = Rig::default();
-        let answers = Answers::default();
-        let said = answers.clone();
-        let behaviour = move |request: &Request, reader: &mut Reader| {
-            let name = request.key.object.name.to_string();
-            match read(&name, reader) {
-                Err(error @ ReadError::NotYet(_)) => Err(RunError::Trap(error.to_string())),
-                answer => {
-                    let text = answer.unwrap_or_else(|error| error.to_string());
-                    said.lock().unwrap().insert(name, text);
-                    Ok(Outcome::default())
-                }
-            }
-        };
-        rig.join_with(reads_all("p"), &settings(), behaviour);
+        let (mut rig, seen) = (Rig::default(), Arc::default());
+        for of in PLUGINS {
+            let plugin = Arc::new(version(of, Arc::clone(&seen)));
+            let joined = rig.hub.join(plugin, &settings(), rig.now);
+            assert_eq!(joined, Ok(id(of)));
+        }
         rig.serve(&[]);
         rig.sync(&service());
-        for name in ["all", "team", "object", "kinds", "nothing"] {
+        for name in KEYS {
             rig.put(&service(), name, "");
         }
         Self {
             rig,
-            answers,
+            seen,
             defined: [false; 3],
             objects: BTreeMap::new(),
         }
+    }
+
+    fn replace(&mut self, of: Which) {
+        let plugin = Arc::new(version(of, self.seen.clone()));
+        let now = self.rig.now;
+        let replaced = self.rig.hub.replace(id(of), plugin, &settings(), now);
+        replaced.expect("nothing keeps it from being replaced");
     }
 
     fn serve(&mut self) {
@@ -162,8 +209,9 @@ impl World {
             }
             Step::List(of) => self.list(of),
             Step::Wait(seconds) => self.rig.now += Duration::from_secs(seconds),
-            Step::Widen => self.rig.widen(10),
+            Step::Widen(room) => self.rig.widen(room),
             Step::Narrow => drop(self.rig.hub.narrow(self.rig.now)),
+            Step::Replace(of) => self.replace(of),
             Step::Run => drop(self.rig.run()),
             Step::Put(..) => {}
         }
@@ -200,6 +248,8 @@ impl World {
     /// Lets the host get to everything, until nothing is left to do.
     fn settle(&mut self) {
         for _ in 0..6 {
+            // What there was no room for is asked for again.
+            self.rig.now += Duration::from_secs(60);
             self.rig.run();
             self.rig.widen(10);
             for of in 0..KINDS.len() {
@@ -215,64 +265,81 @@ const KEYS: [&str; 5] = ["all", "kinds", "nothing", "object", "team"];
 /// Everything that a key's answer rests on, as far as the host knows it. Of a list of a pattern
 /// these are the objects of the kinds that are listed. Of one object these are also whether its
 /// kind is served, and whether it can be listed.
-fn basis(world: &World, name: &str) -> String {
+fn basis(world: &World, (of, name): Key) -> String {
     match name {
-        "all" | "team" => format!("{:?}", shown(world, name)),
+        "all" | "team" => format!("{:?}", shown(world, (of, name))),
         "object" => {
-            let mut reader = world.rig.hub.rehearse(1, &key_of(name), 0).unwrap().reader;
-            let kinds = reader.kinds(&kind("A"));
-            format!("{kinds:?} {}", answer_now(world, name))
+            let rehearsal = world.rig.hub.rehearse(id(of), &key_of(name), 0);
+            let kinds = rehearsal.unwrap().reader.kinds(&kind("A"));
+            format!("{kinds:?} {}", answer_now(world, (of, name)))
         }
-        _ => answer_now(world, name),
+        _ => answer_now(world, (of, name)),
     }
 }
 
 /// The objects of the kinds that are served and listed, as far as the key's list has them.
-fn shown(world: &World, name: &str) -> Vec<(usize, usize, &'static str)> {
-    let listed = world.rig.hub.status(world.rig.now).remove(0).of_patterns;
+fn shown(world: &World, (of, name): Key) -> Vec<(usize, usize, &'static str)> {
+    let listed = world.rig.hub.status(world.rig.now).remove(of).of_patterns;
     let is_listed = |of: usize| listed.contains(&(kind(KINDS[of]), true));
     let objects = world.objects.iter();
     let objects = objects.map(|((of, object), team)| (*of, *object, *team));
     objects
-        .filter(|(of, _, team)| is_listed(*of) && (name == "all" || *team == "x"))
+        .filter(|(kind, _, team)| is_listed(*kind) && (name == "all" || *team == TEAMS[of]))
         .collect()
 }
 
 /// What a key would answer on the present caches.
-fn answer_now(world: &World, name: &str) -> String {
-    let rehearsal = world.rig.hub.rehearse(1, &key_of(name), 0);
+fn answer_now(world: &World, (of, name): Key) -> String {
+    let rehearsal = world.rig.hub.rehearse(id(of), &key_of(name), 0);
     let mut reader = rehearsal.expect("the plugin is there").reader;
-    read(name, &mut reader).unwrap_or_else(|error| error.to_string())
+    read(of, name, &mut reader).unwrap_or_else(|error| error.to_string())
 }
 
-/// Has something happen. What alters a key's answer wakes the key, and nothing else does. But a key
-/// whose last run had no answer, because a kind was not listed, waits to give one. Returns the keys
-/// that wait from now on.
+fn keys() -> impl Iterator<Item = Key> {
+    let keys = |of| KEYS.into_iter().map(move |name| (of, name));
+    PLUGINS.into_iter().flat_map(keys)
+}
+
+/// Has something happen. What alters a key's answer wakes the key, and nothing else does, but for
+/// another version. But a key whose last run had no answer, because a kind was not listed, waits to
+/// give one. Returns the keys that wait from now on.
 fn check(
     world: &mut World,
-    waiting: &BTreeSet<&'static str>,
+    waiting: &BTreeSet<Key>,
     step: &Step,
-) -> Result<BTreeSet<&'static str>, TestCaseError> {
-    let before = KEYS.map(|name| basis(world, name));
-    world.answers.lock().unwrap().clear();
+) -> Result<BTreeSet<Key>, TestCaseError> {
+    let before: Vec<String> = keys().map(|key| basis(world, key)).collect();
+    *world.seen.lock().unwrap() = Seen::default();
     world.act(step);
-    let woken = world.rig.run();
+    world.rig.run();
     let mut waiting_now = BTreeSet::new();
-    for (name, before) in KEYS.into_iter().zip(before) {
-        let is_woken = woken.iter().any(|key| key == name);
-        let (is_altered, was_waiting) = (basis(world, name) != before, waiting.contains(name));
+    for (key, before) in keys().zip(before) {
+        let seen = world.seen.lock().unwrap();
+        let (is_woken, has_answered) = (seen.ran.contains(&key), seen.answers.contains_key(&key));
+        drop(seen);
+        let was_waiting = waiting.contains(&key);
+        let is_new = matches!(step, Step::Replace(of) if *of == key.0);
+        let must_run = is_new || basis(world, key) != before;
         let may_wait = was_waiting && world.has_unlisted();
         prop_assert!(
-            is_woken || !is_altered || may_wait,
-            "{name} is missed: {step:?}"
+            is_woken || !must_run || may_wait,
+            "{key:?} is missed: {step:?}"
         );
-        prop_assert!(!is_woken || is_altered || was_waiting, "{name}: {step:?}");
-        let has_answered = world.answers.lock().unwrap().contains_key(name);
+        prop_assert!(!is_woken || must_run || was_waiting, "{key:?}: {step:?}");
         if !has_answered && (is_woken || was_waiting) {
-            waiting_now.insert(name);
+            waiting_now.insert(key);
         }
     }
     Ok(waiting_now)
+}
+
+/// Lets everything settle, and compares the last answers with those that the caches give.
+fn settled(world: &mut World) -> Result<(), TestCaseError> {
+    world.settle();
+    for (key, last) in &world.seen.lock().unwrap().answers {
+        prop_assert_eq!(last, &answer_now(world, *key), "{:?}", key);
+    }
+    Ok(())
 }
 
 proptest! {
@@ -284,14 +351,13 @@ proptest! {
         for step in &steps {
             world.act(step);
         }
-        world.settle();
-        for name in KEYS {
-            let last = world.answers.lock().unwrap()[name].clone();
-            prop_assert_eq!(last, answer_now(&world, name), "{}", name);
-        }
+        settled(&mut world)?;
         let objects = world.objects.keys();
         let listed: Vec<String> = objects.map(|(of, name)| format!("{}/{name}", KINDS[*of])).collect();
-        prop_assert_eq!(names(&world.answers.lock().unwrap()["all"]), listed.join(" "));
+        for of in PLUGINS {
+            let last = world.seen.lock().unwrap().answers[&(of, "all")].clone();
+            prop_assert_eq!(names(&last), listed.join(" "));
+        }
     }
 
     #[test]
@@ -305,9 +371,6 @@ proptest! {
         for step in &more {
             waiting = check(&mut world, &waiting, step)?;
         }
-        world.settle();
-        for (name, last) in &*world.answers.lock().unwrap() {
-            prop_assert_eq!(last, &answer_now(&world, name), "{}", name);
-        }
+        settled(&mut world)?;
     }
 }
