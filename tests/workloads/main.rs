@@ -5,6 +5,7 @@
     reason = "clippy knows the tests of an integration test, but not its helpers"
 )]
 
+mod bootstrap_tokens;
 mod daemonset;
 mod deployment;
 mod ephemeral_volume;
