@@ -10,6 +10,7 @@ mod daemonset;
 mod deployment;
 mod ephemeral_volume;
 mod job;
+mod legacy_tokens;
 mod persistentvolume_expander;
 mod pod_garbage_collector;
 mod replicas;
