@@ -5,6 +5,7 @@
     reason = "clippy knows the tests of an integration test, but not its helpers"
 )]
 
+mod bootstrap_tokens;
 mod cronjob;
 mod daemonset;
 mod deployment;
@@ -15,6 +16,7 @@ mod endpointslicemirroring;
 mod ephemeral_volume;
 mod garbage_collector;
 mod job;
+mod legacy_tokens;
 mod persistentvolume_expander;
 mod pod_garbage_collector;
 mod replicas;

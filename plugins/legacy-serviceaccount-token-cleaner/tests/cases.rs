@@ -1,0 +1,19 @@
+//! Runs every file under `cases/`. The host's tests run the same files through the built plugin.
+
+use std::path::Path;
+
+use legacy_serviceaccount_token_cleaner::LegacyTokenCleaner;
+
+fn folder() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/cases"))
+}
+
+#[test]
+fn every_case_comes_out_as_expected() {
+    cases::check::<LegacyTokenCleaner>(folder());
+}
+
+#[test]
+fn every_field_of_the_manifest_is_needed() {
+    cases::check_fields::<LegacyTokenCleaner>(folder());
+}
