@@ -146,6 +146,17 @@ impl Reader {
         found.ok_or_else(|| self.denied(scope, pattern))
     }
 
+    /// The kinds of a pattern whose objects are in no namespace.
+    pub(super) fn without_namespaces(
+        &mut self,
+        scope: &Scope,
+        pattern: &Kind,
+    ) -> Result<BTreeSet<Kind>, ReadError> {
+        let served = self.served(scope, pattern)?.into_iter();
+        let outside = served.filter(|served| !served.is_namespaced);
+        Ok(outside.map(|served| served.kind).collect())
+    }
+
     /// Reads the kinds that the cluster serves and that a pattern includes.
     fn served(&mut self, scope: &Scope, pattern: &Kind) -> Result<Vec<ServedKind>, ReadError> {
         let Some(informer) = scope.served.as_ref().map(|part| part.informer) else {
