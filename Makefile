@@ -17,7 +17,7 @@ guests_dir := $(target)/test-guests
 PROFILE := release
 host := $(target)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/pilothouse
 
-rust_plugins := cronjob daemonset deployment endpoints garbage-collector job replicaset replicationcontroller statefulset
+rust_plugins := cronjob daemonset deployment endpoints garbage-collector job namespace replicaset replicationcontroller statefulset
 test_guests := actions fickle hello-rust hostile keyring kinds lister misbehaving narrow optional panicking purge remember sparse stages stranger tally tidy widgets
 python_guests := examples/hello-python tests/guests-python/census
 

@@ -9,6 +9,7 @@ mod daemonset;
 mod deployment;
 mod garbage_collector;
 mod job;
+mod namespace;
 mod replicas;
 mod replicaset;
 mod replicationcontroller;
