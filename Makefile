@@ -17,7 +17,7 @@ guests_dir := $(target)/test-guests
 PROFILE := release
 host := $(target)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/pilothouse
 
-rust_plugins := bootstrap-signer clusterrole-aggregation cronjob daemonset deployment disruption endpoints endpointslice endpointslicemirroring ephemeral-volume garbage-collector job legacy-serviceaccount-token-cleaner persistentvolume-expander persistentvolume-protection persistentvolumeclaim-protection pod-garbage-collector replicaset replicationcontroller resourcequota root-ca-certificate-publisher serviceaccount statefulset taint-eviction token-cleaner ttl ttl-after-finished
+rust_plugins := bootstrap-signer clusterrole-aggregation cronjob daemonset deployment disruption endpoints endpointslice endpointslicemirroring ephemeral-volume garbage-collector job legacy-serviceaccount-token-cleaner namespace persistentvolume-expander persistentvolume-protection persistentvolumeclaim-protection pod-garbage-collector replicaset replicationcontroller resourcequota root-ca-certificate-publisher serviceaccount statefulset taint-eviction token-cleaner ttl ttl-after-finished
 test_guests := actions fickle hello-rust hostile keyring kinds lister misbehaving narrow optional panicking purge remember sparse stages stranger tally tidy widgets
 python_guests := examples/hello-python tests/guests-python/census
 

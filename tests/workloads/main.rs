@@ -17,6 +17,7 @@ mod ephemeral_volume;
 mod garbage_collector;
 mod job;
 mod legacy_tokens;
+mod namespace;
 mod persistentvolume_expander;
 mod pod_garbage_collector;
 mod replicas;

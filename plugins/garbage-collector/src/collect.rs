@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::dependents::survey;
 use crate::events::misplaced;
-use crate::item::{FOREGROUND, ItemMetadata, ORPHAN};
+use crate::item::{FOREGROUND, ItemMetadata, ORPHAN, Reference};
 use crate::owners::{Owners, Seen};
 
 /// The most owners of which an outcome asks the server whether they are there: of the hundred
@@ -50,8 +50,12 @@ fn decide(
         if dependents.has_waiting && is_blocking(metadata) {
             // The two would wait for each other. The deletion follows when that is written.
             let references = metadata.owner_references.iter();
-            let unblocked = references.map(|reference| reference.unblocked());
-            let outcome = outcome.with(references_patch(key, metadata, unblocked.collect())?);
+            let unblocked = references.map(Reference::unblocked);
+            let outcome = outcome.with(references_patch(
+                key,
+                metadata,
+                &unblocked.collect::<Vec<_>>(),
+            )?);
             return Ok(confirmed(outcome, owners));
         }
         if dependents.has_some {
@@ -87,8 +91,8 @@ fn give_up(
     }
     let references = metadata.owner_references.iter();
     let kept = references.filter(|reference| !asked.gives_up(reference));
-    let kept = kept.map(|reference| reference.text.clone()).collect();
-    let outcome = outcome.with(references_patch(key, metadata, kept)?);
+    let kept: Vec<Value> = kept.map(|reference| reference.text.clone()).collect();
+    let outcome = outcome.with(references_patch(key, metadata, &kept)?);
     Ok(confirmed(outcome, &asked))
 }
 
@@ -121,7 +125,7 @@ fn confirmed(outcome: Outcome, owners: &Owners<'_>) -> Outcome {
     let dangling = owners.dangling.iter().filter(|dangling| !dangling.was_seen);
     let outcome = dangling.fold(outcome, |outcome, it| outcome.confirm(&it.object));
     let waiting = owners.waiting.iter().map(|(_, object)| object);
-    waiting.fold(outcome, |outcome, object| outcome.confirm_unchanged(object))
+    waiting.fold(outcome, Outcome::confirm_unchanged)
 }
 
 fn is_blocking(metadata: &ItemMetadata) -> bool {
@@ -133,7 +137,7 @@ fn is_blocking(metadata: &ItemMetadata) -> bool {
 pub fn references_patch(
     key: &ObjectRef,
     metadata: &ItemMetadata,
-    references: Vec<Value>,
+    references: &[Value],
 ) -> Result<Patch, serde_json::Error> {
     let metadata = json!({
         "uid": metadata.always.uid, "resourceVersion": "", "ownerReferences": references,

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 
 use pilothouse_sdk::{Failure, Filter, Host};
 
-use crate::item::{self, Item};
+use crate::item::{self, Item, ItemMetadata};
 use crate::{BY_OWNER, EVERY_KIND};
 
 /// How many dependents are looked at together. An owner may have more than fit into memory.
@@ -61,7 +61,7 @@ pub fn survey(owner_uid: &str, host: &dyn Host) -> Result<Survey, Failure> {
         let page = page?;
         survey.has_some |= !page.is_empty();
         let mut metadata = page.iter().map(|item| &item.metadata);
-        if metadata.any(|metadata| metadata.is_deleting_dependents()) {
+        if metadata.any(ItemMetadata::is_deleting_dependents) {
             survey.has_waiting = true;
             break;
         }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use pilothouse_sdk::{Failure, Finalizer, Host, ObjectRef, Outcome};
 
+use serde_json::Value;
+
 use crate::collect::references_patch;
 use crate::dependents::{PAGE, pages};
 use crate::item::{FOREGROUND, ItemMetadata, ORPHAN};
@@ -33,8 +35,8 @@ pub fn orphan(
             }
             let references = dependent.metadata.owner_references.iter();
             let kept = references.filter(|reference| reference.owner.uid != *uid);
-            let kept = kept.map(|reference| reference.text.clone()).collect();
-            let patch = references_patch(&dependent.key(), &dependent.metadata, kept)?;
+            let kept: Vec<Value> = kept.map(|reference| reference.text.clone()).collect();
+            let patch = references_patch(&dependent.key(), &dependent.metadata, &kept)?;
             outcome = outcome.with(patch);
             released += 1;
         }

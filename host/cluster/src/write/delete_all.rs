@@ -14,7 +14,7 @@ use crate::discovery::path;
 #[derive(Deserialize)]
 struct Page {
     metadata: ListMetadata,
-    items: Vec<Item>,
+    items: Option<Vec<Item>>,
 }
 
 #[derive(Deserialize)]
@@ -66,7 +66,7 @@ impl ObjectWriter {
                     ..answer::result(false, answer).into()
                 });
             };
-            deleted.extend(page.items.into_iter().map(|item| {
+            deleted.extend(page.items.into_iter().flatten().map(|item| {
                 let Metadata {
                     namespace,
                     name,

@@ -26,7 +26,8 @@ const JSON: &str = "application/json";
 struct List {
     #[serde(default)]
     metadata: ListMetadata,
-    items: Vec<Box<RawValue>>,
+    /// Null where there are none and metadata alone was asked for.
+    items: Option<Vec<Box<RawValue>>>,
 }
 
 #[derive(Deserialize)]
@@ -103,7 +104,7 @@ impl ObjectFetcher {
                 _ => failure(&error),
             })?;
             let list: List = serde_json::from_str(&text).map_err(|error| no_answer(&error))?;
-            for item in &list.items {
+            for item in list.items.iter().flatten() {
                 examine(item.get()).map_err(ReadFailure::Refused)?;
             }
             next = list.metadata.next;
@@ -133,7 +134,7 @@ impl ObjectFetcher {
         let text = text.map_err(|error| failure(&error))?;
         let list: List = serde_json::from_str(&text).map_err(|error| no_answer(&error))?;
         // A server that ignores the field selector lists other objects too.
-        let found = list.items.iter().find(|item| is_of(item, key));
+        let found = list.items.iter().flatten().find(|item| is_of(item, key));
         Ok(found.map(|item| item.get().to_owned()))
     }
 

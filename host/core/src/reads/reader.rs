@@ -446,7 +446,12 @@ impl Reader {
         filter: &ListFilter,
     ) -> Result<Vec<Listed>, ReadError> {
         let scope = self.scope.clone();
-        let parts = self.record_any_list(&scope, kind, namespace, filter)?;
+        let mut parts = self.record_any_list(&scope, kind, namespace, filter)?;
+        if kind.is_pattern() && namespace.is_some_and(|namespace| !namespace.is_empty()) {
+            // A server has no path for them.
+            let elsewhere = self.without_namespaces(&scope, kind)?;
+            parts.retain(|part| !elsewhere.contains(&part.kind));
+        }
         for part in &parts {
             self.check_readable(part, namespace)?;
         }

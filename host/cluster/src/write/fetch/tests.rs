@@ -195,6 +195,15 @@ async fn a_list_is_read_page_by_page_as_the_server_has_it_now() {
     );
 }
 
+/// As `PartialObjectMetadataList` from an API server written in Go.
+#[tokio::test(start_paused = true)]
+async fn a_list_without_objects_may_have_none_instead_of_an_empty_list() {
+    for nothing in [json!({"items": null}), json!({"items": []}), json!({})] {
+        let (listed, _) = list([answer(&nothing)]).await;
+        assert_eq!(listed, Ok(Vec::new()), "{nothing}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_list_that_was_forgotten_on_the_way_has_no_answer_and_one_that_is_forbidden_never_will() {
     let page = answer(&json!({"metadata": {"continue": "next"}, "items": [pod()]}));

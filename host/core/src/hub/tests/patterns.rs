@@ -733,6 +733,28 @@ fn the_pages_of_a_pattern_are_ordered_by_kind_first() {
 }
 
 #[test]
+fn a_namespace_is_confirmed_to_be_empty_by_the_kinds_that_have_namespaces() {
+    let (mut rig, seen) = rig(&[], |reader| {
+        let listed = reader.listed(&any(), Some("default"), &ListFilter::Everything)?;
+        let kinds = listed.iter().map(|listed| listed.cache.informer_key());
+        let kinds: Vec<String> = kinds.map(|key| key.kind.to_string()).collect();
+        Ok(kinds.join(" "))
+    });
+    let everywhere = ServedKind {
+        is_namespaced: false,
+        ..served(kind("A"))
+    };
+    let kinds = vec![everywhere, served(kind("B")), served(service())];
+    drop(rig.hub.set_kinds(kinds, rig.now));
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &[]);
+    rig.list(&kind("B"), &["b"]);
+    rig.run();
+    assert_eq!(last(&seen), "v1/Service example.com/v1/B");
+}
+
+#[test]
 fn what_is_not_granted_or_no_kind_is_not_read() {
     let mut rig = Rig::default();
     let (seen, behaviour) = reading(|reader| {

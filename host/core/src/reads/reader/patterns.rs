@@ -164,6 +164,17 @@ impl Reader {
         })
     }
 
+    /// The kinds of a pattern whose objects are in no namespace.
+    pub(super) fn without_namespaces(
+        &mut self,
+        scope: &Scope,
+        pattern: &Kind,
+    ) -> Result<BTreeSet<Kind>, ReadError> {
+        let served = self.served(scope, pattern)?.into_iter();
+        let outside = served.filter(|served| !served.is_namespaced);
+        Ok(outside.map(|served| served.kind).collect())
+    }
+
     /// The kinds that the cluster serves and that a pattern includes.
     fn served(&mut self, scope: &Scope, pattern: &Kind) -> Result<Vec<ServedKind>, ReadError> {
         let Some(informer) = scope.served.as_ref().map(|part| part.informer) else {
