@@ -6,8 +6,11 @@ use crate::model::outcome::{ActionResult, PatchType, Propagation};
 /// The identity on whose behalf a write is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Author {
-    /// The plugin. It is the reporter of the Events, and has rate limits of its own.
+    /// The plugin. It has rate limits of its own.
     pub plugin: String,
+    /// What the Events name as the controller that reports them. `None`: the plugin's name as
+    /// [`prefixed`](Self::prefixed) has it.
+    pub reporting_controller: Option<String>,
     /// The field manager that owns the written fields.
     pub field_manager: String,
     /// The user that the API server is to act for (impersonation). `None`: the host itself.
@@ -15,8 +18,8 @@ pub struct Author {
 }
 
 impl Author {
-    /// A plugin's name as the API server sees it: as a field manager, unless the settings name
-    /// another, and as the reporter of Events. The prefix keeps plugins from calling themselves
+    /// A plugin's name as the API server sees it, as a field manager and as the reporter of Events,
+    /// unless the settings name others. The prefix keeps plugins from calling themselves
     /// `kubectl` or `kubelet` and taking over fields that belong to these.
     pub fn prefixed(plugin: &str) -> String {
         format!("pilothouse.dev/{plugin}")
@@ -26,6 +29,7 @@ impl Author {
     pub fn named(name: &str) -> Self {
         Self {
             plugin: name.to_owned(),
+            reporting_controller: None,
             field_manager: name.to_owned(),
             user: None,
         }
