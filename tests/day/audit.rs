@@ -80,6 +80,8 @@ pub struct Verdict {
     /// How often each rule had something to judge.
     pub checks: BTreeMap<&'static str, usize>,
     pub violations: Vec<String>,
+    /// How often a controller was behind for more than a second, and for how long at most.
+    pub behind: (usize, SignedDuration),
 }
 
 /// One state and how it differs from the one before.
@@ -114,11 +116,17 @@ pub fn audit(evidence: &Evidence) -> Verdict {
         record.at = latest;
     }
     let mut behind = lag::times_behind(&records);
+    let longest = behind.iter().map(|(from, to)| to.duration_since(*from));
+    let longest = longest.max().unwrap_or_default();
+    let verdict = Verdict {
+        behind: (behind.len(), longest),
+        ..Verdict::default()
+    };
     behind.extend(&evidence.stalls);
     let mut audit = Audit {
         cluster: Cluster::new(evidence.doings.clone()),
         behind,
-        verdict: Verdict::default(),
+        verdict,
         counted: BTreeMap::new(),
     };
     for record in &records {

@@ -81,6 +81,9 @@ pub async fn cause(
             Fault::WatchStalled => stall(rig, &mut random, damage).await,
         }
         damage.count(rig);
+        if plan.total() > 0 && plan.total().is_multiple_of(20) {
+            println!("  {} failures to come", plan.total());
+        }
     }
     Ok(())
 }

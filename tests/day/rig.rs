@@ -28,6 +28,9 @@ const PLUGINS: [&str; 7] = [
 const SETTLED: Duration = Duration::from_secs(300);
 const REST: Duration = Duration::from_secs(3);
 
+/// So many violations are shown: what comes after the first ones mostly follows from them.
+const SHOWN: usize = 20;
+
 /// Lives through a day that lasts so long, and until everything that is planned has gone wrong.
 pub async fn a_day(seed: u64, time: Duration, plan: Plan) -> Result<()> {
     let seed = chosen("PILOTHOUSE_DAY_SEED").unwrap_or(seed);
@@ -155,7 +158,12 @@ impl Day {
         let verdict = audit(&evidence);
         self.tell(&verdict);
         let violations = &verdict.violations;
-        ensure!(violations.is_empty(), "{violations:#?}");
+        let first = &violations[..violations.len().min(SHOWN)];
+        ensure!(
+            first.is_empty(),
+            "{} violations: {first:#?}",
+            violations.len()
+        );
         Ok(())
     }
 
@@ -179,6 +187,8 @@ impl Day {
             "  host killed {host_kills} times ({early_kills} while it started), server \
              {server_kills}, {stalls} stalls"
         );
+        let (times, longest) = verdict.behind;
+        println!("  a controller was behind {times} times, for at most {longest:#}");
         for (rule, count) in &verdict.checks {
             println!("  {count:6} times: {rule}");
         }

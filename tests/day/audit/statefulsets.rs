@@ -102,10 +102,12 @@ fn a_reason_to_go(audit: &mut Audit, event: &Event, set: &str, own: i64, wanted:
         }
         return;
     }
-    let hash = event.now.pod().map_or("", |pod| &pod.hash);
-    let is_old = wanted
-        .iter()
-        .any(|one| own >= one.partition && one.update_revision != hash);
+    let hash = event.now.pod().map_or("", |pod| pod.hash.as_str());
+    let set_track = audit.cluster.track(set);
+    // The host may be killed between the first deletion for a new template and the status.
+    let is_behind = set_track.is_some_and(|set| set.since(event.horizon).any(|one| one.is_behind));
+    let is_outdated = |one: &StatefulSet| own >= one.partition && one.update_revision != hash;
+    let is_old = is_behind || wanted.iter().any(is_outdated);
     audit.check(
         "a pod that is wanted goes for an update alone",
         is_old,
