@@ -1,4 +1,5 @@
-//! `test/integration/endpointslice`: `endpointslice_test.go` and `endpointsliceterminating_test.go`.
+//! `test/integration/endpointslice`: `endpointslice_test.go` and
+//! `endpointsliceterminating_test.go`.
 
 use anyhow::{Result, ensure};
 use pilothouse_tests::WorkloadRig;

@@ -1,4 +1,5 @@
-//! What the tests of the controllers of endpoints have in common: Services, and pods with addresses.
+//! What the tests of the controllers of endpoints have in common: Services, and pods with
+//! addresses.
 
 use anyhow::Result;
 use pilothouse_tests::WorkloadRig;

@@ -54,8 +54,8 @@ pub(super) fn absent(asked: &Manifest, grants: &Grants) -> BTreeMap<Kind, Absent
 }
 
 /// Adds the plugin's subscriptions (views and indexes) to the caches and returns where they are.
-/// `manifest` is the granted part of `asked`. `subscribe` subscribes to the informer of a key, which
-/// it makes if there is none. `manager` is the field manager that the plugin applies as.
+/// `manifest` is the granted part of `asked`. `subscribe` subscribes to the informer of a key,
+/// which it makes if there is none. `manager` is the field manager that the plugin applies as.
 pub(super) fn join(
     asked: &Manifest,
     manifest: &Manifest,

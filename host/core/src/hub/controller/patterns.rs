@@ -34,8 +34,8 @@ const ROOM_AGAIN: Duration = Duration::from_secs(60);
 pub(super) struct PatternKinds {
     /// The kinds that are to have an informer for the plugin and have none yet.
     wanted: BTreeSet<Kind>,
-    /// The kinds that keys wait for, and since when: reconciles have asked about them, and they have
-    /// not been listed.
+    /// The kinds that keys wait for, and since when: reconciles have asked about them, and they
+    /// have not been listed.
     asked: BTreeMap<Kind, Time>,
     /// The kinds that no key's last run has read, and since when.
     unread: BTreeMap<Kind, Time>,
