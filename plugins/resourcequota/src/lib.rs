@@ -29,7 +29,8 @@ use config::Config;
 use objects::{Claim, DeviceClaim, DeviceClass, Quota, Service};
 use pod_objects::Pod;
 
-/// Enough for ten thousand pods in a namespace. The default is for less than three thousand.
+/// More than by default, because each run decodes all pods of the namespace, with what their
+/// containers request.
 const FUEL: u64 = 4_000_000_000;
 const MEMORY: u64 = 256 << 20;
 
