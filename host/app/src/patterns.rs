@@ -2,13 +2,13 @@
 //! gives informers to the kinds that reconciles ask about.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
-use std::pin::Pin;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_cluster::ApiCluster;
 use pilothouse_core::{Hub, Kind, KindName, ServedKind};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::informers::WatchLimit;
@@ -30,7 +30,9 @@ pub struct Patterns {
     cluster: Arc<ApiCluster>,
     shared: Arc<Shared>,
     limit: WatchLimit,
-    asking: Pin<Box<dyn Future<Output = Answer> + Send>>,
+    /// A task of its own: while it asks, it holds what others who ask the cluster about kinds wait
+    /// for, who are in the task that polls this.
+    asking: JoinSet<Answer>,
     seen: Seen,
     refusals: Refusals,
     /// The last question had no answer, which has been logged.
@@ -39,16 +41,17 @@ pub struct Patterns {
 
 impl Patterns {
     pub fn new(cluster: Arc<ApiCluster>, shared: Arc<Shared>, limit: WatchLimit) -> Self {
-        let asking = ask(cluster.clone(), shared.clone(), Duration::ZERO);
-        Self {
-            asking: Box::pin(asking),
+        let mut patterns = Self {
+            asking: JoinSet::new(),
             cluster,
             shared,
             limit,
             seen: Seen::default(),
             refusals: Refusals::default(),
             is_silent: false,
-        }
+        };
+        patterns.ask_after(Duration::ZERO);
+        patterns
     }
 
     /// Plugins have come or gone. One with patterns waits for the kinds.
@@ -65,7 +68,9 @@ impl Patterns {
 
     fn ask_after(&mut self, delay: Duration) {
         let asking = ask(self.cluster.clone(), self.shared.clone(), delay);
-        self.asking = Box::pin(asking);
+        // The task before ends with its set.
+        self.asking = JoinSet::new();
+        self.asking.spawn(asking);
     }
 
     /// Waits until informers have come or gone, so that their list-watches are to be adjusted.
@@ -76,7 +81,12 @@ impl Patterns {
                     self.widen();
                     return;
                 }
-                answer = &mut self.asking => {
+                Some(answer) = self.asking.join_next() => {
+                    // One that is cancelled is so because the host ends.
+                    let answer = answer.unwrap_or_else(|error| match error.try_into_panic() {
+                        Ok(panicked) => resume_unwind(panicked),
+                        Err(_) => None,
+                    });
                     self.ask_after(ASK_AGAIN);
                     if self.answered(answer) {
                         return;

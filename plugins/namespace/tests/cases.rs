@@ -12,3 +12,8 @@ fn folder() -> &'static Path {
 fn every_case_comes_out_as_expected() {
     cases::check::<NamespaceController>(folder());
 }
+
+#[test]
+fn every_field_of_the_manifest_is_needed() {
+    cases::check_fields::<NamespaceController>(folder());
+}
