@@ -31,6 +31,9 @@ pub struct SettingsFile {
     /// name.
     #[serde(default, deserialize_with = "parse::field_manager")]
     pub field_manager: Option<String>,
+    /// What the plugin's Events name as the controller that reports them, instead of its own name.
+    #[serde(default, deserialize_with = "parse::reporting_controller")]
+    pub reporting_controller: Option<String>,
     /// SHA-256 of the files that may run, in hexadecimal. `None`: any file.
     #[serde(default, deserialize_with = "parse::digests")]
     pub sha256: Option<BTreeSet<String>>,
@@ -137,6 +140,7 @@ impl SettingsFile {
             // The settings for all plugins cannot have these: see `parse_defaults`.
             name: self.name.clone(),
             field_manager: self.field_manager.clone(),
+            reporting_controller: self.reporting_controller.clone(),
             sha256: self.sha256.clone(),
             // Only the settings for all plugins have it.
             require_settings: defaults.require_settings,
@@ -195,6 +199,7 @@ impl SettingsFile {
             is_paused: self.paused.unwrap_or(false),
             quarantine: defaults.quarantine,
             field_manager: self.field_manager.clone(),
+            reporting_controller: self.reporting_controller.clone(),
             user: self.identity.as_ref().map(Identity::to_string),
         }
     }

@@ -28,7 +28,7 @@ pub use model::informer_key::InformerKey;
 pub use model::key::{KeyRef, Kind, KindError, ObjectKey, ResourceVersion};
 pub use model::manifest::{
     HOST, IndexDeclaration, Limits, Manifest, ManifestError, ReadDeclaration, Selection, Verb,
-    WriteDeclaration, is_dns_label,
+    WriteDeclaration, is_dns_label, is_qualified_name,
 };
 pub use model::object::{Object, Schema};
 pub use model::outcome::{

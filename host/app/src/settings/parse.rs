@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pilothouse_cluster::Identity;
-use pilothouse_core::{HOST, ManifestError, is_dns_label};
+use pilothouse_core::{HOST, ManifestError, is_dns_label, is_qualified_name};
 use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer};
 
@@ -50,6 +50,10 @@ pub fn parse_defaults(text: &str) -> Result<SettingsFile, String> {
     for (key, is_set) in [
         ("name", settings.name.is_some()),
         ("field-manager", settings.field_manager.is_some()),
+        (
+            "reporting-controller",
+            settings.reporting_controller.is_some(),
+        ),
         ("sha256", settings.sha256.is_some()),
     ] {
         if is_set {
@@ -103,6 +107,19 @@ pub fn field_manager<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String
     if name.is_empty() || name.len() > MAX_FIELD_MANAGER || !is_plain {
         return Err(Error::custom(format!(
             "{name:?} is not a field manager: 1 to {MAX_FIELD_MANAGER} visible ASCII characters, without blanks"
+        )));
+    }
+    Ok(Some(name))
+}
+
+/// Follows the API server's own rule for the member of an Event.
+pub fn reporting_controller<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<String>, D::Error> {
+    let name = String::deserialize(from)?;
+    if !is_qualified_name(&name) {
+        return Err(Error::custom(format!(
+            "{name:?} is not a controller's name for Events, such as job-controller or example.com/my-plugin: at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends"
         )));
     }
     Ok(Some(name))

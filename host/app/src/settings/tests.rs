@@ -5,6 +5,7 @@ use proptest::prelude::*;
 const ALL: &str = r#"
 name = "twin"
 field-manager = "kube-controller-manager"
+reporting-controller = "job-controller"
 paused = true
 namespaces = ["web", "shop"]
 secret-values = true
@@ -43,6 +44,10 @@ fn every_setting_reaches_the_plugin() {
     assert_eq!((settings.weight, settings.concurrency), (4, 2));
     let author = settings.author("twin");
     assert_eq!(author.field_manager, "kube-controller-manager");
+    assert_eq!(
+        author.reporting_controller.as_deref(),
+        Some("job-controller")
+    );
     assert_eq!(settings.resync, Some(Duration::from_secs(12 * 3600)));
     assert_eq!(
         settings.config,
@@ -111,7 +116,12 @@ fn a_plugins_own_settings_go_before_those_for_all() {
 #[test]
 fn what_tells_plugins_apart_is_not_for_all_of_them() {
     let digest = "a".repeat(64);
-    for (key, value) in [("name", "a"), ("field-manager", "a"), ("sha256", &digest)] {
+    for (key, value) in [
+        ("name", "a"),
+        ("field-manager", "a"),
+        ("reporting-controller", "a"),
+        ("sha256", &digest),
+    ] {
         let error = parse_defaults(&format!("{key} = \"{value}\"")).unwrap_err();
         assert!(
             error.starts_with(&format!("`{key}` cannot be the same for all")),
@@ -206,6 +216,10 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         (
             "field-manager = \"a b\"",
             "\"a b\" is not a field manager: 1 to 128 visible ASCII characters",
+        ),
+        (
+            "reporting-controller = \"job controller\"",
+            "\"job controller\" is not a controller's name for Events",
         ),
         ("resync = \"soon\"", "\"soon\" is not a duration"),
         ("verify = 1.5", "a fraction from 0.0 to 1.0"),

@@ -27,6 +27,9 @@ pub struct ControllerSettings {
     pub quarantine: bool,
     /// The field manager of the plugin's writes. `None` means `pilothouse.dev/NAME`.
     pub field_manager: Option<String>,
+    /// What the plugin's Events name as the controller that reports them. `None` means
+    /// `pilothouse.dev/NAME`.
+    pub reporting_controller: Option<String>,
     /// The user that the plugin's writes impersonate. `None` means the host's own user.
     pub user: Option<String>,
 }
@@ -38,6 +41,7 @@ impl ControllerSettings {
         let own = || format!("{FIELD_MANAGER_PREFIX}{plugin}");
         Author {
             plugin: plugin.to_owned(),
+            reporting_controller: self.reporting_controller.clone(),
             field_manager: self.field_manager.clone().unwrap_or_else(own),
             user: self.user.clone(),
         }
@@ -58,6 +62,7 @@ impl Default for ControllerSettings {
             is_paused: false,
             quarantine: true,
             field_manager: None,
+            reporting_controller: None,
             user: None,
         }
     }

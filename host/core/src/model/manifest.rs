@@ -307,6 +307,13 @@ pub fn is_dns_label(name: &str) -> bool {
     texts::is_dns_label(name)
 }
 
+/// True if `name` is what the API calls a qualified name, such as the key of a label: letters,
+/// digits, `-`, `_` and `.`, at most 63 characters, with a DNS subdomain and `/` before it or
+/// without.
+pub fn is_qualified_name(name: &str) -> bool {
+    texts::is_qualified_name(name)
+}
+
 impl Manifest {
     /// Reads the JSON document that a guest's `describe` returns (`wit/manifest.schema.json`). An
     /// unknown member is an error that names it. What the values mean is left to

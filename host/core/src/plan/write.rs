@@ -3,15 +3,19 @@
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::outcome::{ActionResult, PatchType, Propagation};
 
-/// The prefix of a plugin's field manager and of the reporter of its Events. It keeps plugins from
+/// The prefix of a plugin's field manager and of the reporter of its Events, unless the operator
+/// names others. It keeps plugins from
 /// calling themselves `kubectl` or `kubelet` and taking over fields that belong to these.
 pub const FIELD_MANAGER_PREFIX: &str = "pilothouse.dev/";
 
 /// The identity on whose behalf a write is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Author {
-    /// The plugin. It is the reporter of the Events, and has rate limits of its own.
+    /// The plugin. It has rate limits of its own.
     pub plugin: String,
+    /// What the Events name as the controller that reports them. `None`: the plugin's name with
+    /// [`FIELD_MANAGER_PREFIX`].
+    pub reporting_controller: Option<String>,
     /// The field manager that owns the written fields.
     pub field_manager: String,
     /// The user that the API server is to act for (impersonation). `None`: the host itself.
@@ -23,6 +27,7 @@ impl Author {
     pub fn named(name: &str) -> Self {
         Self {
             plugin: name.to_owned(),
+            reporting_controller: None,
             field_manager: name.to_owned(),
             user: None,
         }

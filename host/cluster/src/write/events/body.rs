@@ -15,6 +15,8 @@ const MAX_WORD: usize = 128;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EventBody<'a> {
     pub(super) manager: &'a str,
+    /// The controller that reports it, if that is not named after the manager.
+    reporting_controller: Option<&'a str>,
     pub(super) kind: &'a Kind,
     pub(super) key: &'a ObjectKey,
     pub(super) uid: Option<&'a str>,
@@ -42,6 +44,7 @@ impl<'a> EventBody<'a> {
         };
         Some(Self {
             manager: &author.plugin,
+            reporting_controller: author.reporting_controller.as_deref(),
             kind: &write.kind,
             key: &write.key,
             uid: uid.as_deref(),
@@ -65,6 +68,7 @@ impl<'a> EventBody<'a> {
         ];
         let says = [
             self.manager,
+            self.reporting_controller.unwrap_or_default(),
             event_type(self.is_warning),
             self.reason,
             self.action,
@@ -87,6 +91,11 @@ impl<'a> EventBody<'a> {
         }
     }
 
+    fn reporting_controller(&self) -> String {
+        let own = || controller_name(self.manager);
+        self.reporting_controller.map_or_else(own, str::to_owned)
+    }
+
     /// The Event as an object.
     pub(super) fn object(&self, name: &str, instance: &str, time: Timestamp) -> Event {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
@@ -97,7 +106,7 @@ impl<'a> EventBody<'a> {
                 ..ObjectMeta::default()
             },
             event_time: Some(MicroTime(time)),
-            reporting_controller: Some(controller_name(self.manager)),
+            reporting_controller: Some(self.reporting_controller()),
             reporting_instance: Some(cut(instance, MAX_WORD).to_owned()),
             type_: Some(event_type(self.is_warning).to_owned()),
             reason: Some(cut(self.reason, MAX_WORD).to_owned()),

@@ -80,6 +80,24 @@ async fn an_event_is_written_as_the_events_api_wants_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_is_reported_by_the_controller_that_the_operator_names() {
+    let scenario = Scenario::new([created()]);
+    let author = Author {
+        reporting_controller: Some("job-controller".into()),
+        ..Author::named("my-plugin")
+    };
+    cluster(&scenario)
+        .write(&author, &event(web(), "no quota"))
+        .await;
+    let seen = &scenario.seen()[0];
+    assert_eq!(seen.body["reportingController"], "job-controller");
+    assert!(
+        seen.line
+            .ends_with("fieldManager=pilothouse.dev%2Fmy-plugin")
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_event_about_a_cluster_scoped_object_is_in_the_default_namespace() {
     let scenario = Scenario::new([created()]);
     cluster(&scenario)

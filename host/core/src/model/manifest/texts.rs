@@ -57,7 +57,8 @@ fn is_label_name(name: &str) -> bool {
     bytes.len() <= 63 && edge(bytes.first()) && edge(bytes.last()) && bytes.iter().all(is_inner)
 }
 
-fn is_label_key(key: &str) -> bool {
+/// True for the key of a label, and for what else the API calls a qualified name.
+pub(super) fn is_qualified_name(key: &str) -> bool {
     match key.split_once('/') {
         Some((prefix, name)) => is_dns_subdomain(prefix) && is_label_name(name),
         None => is_label_name(key),
@@ -203,7 +204,7 @@ impl Texts {
                 Requirement::Exists(key) | Requirement::Absent(key) => (key, &[][..]),
             };
             let wanted = "a label's key: [prefix/]name, as Kubernetes has it";
-            self.check("labels", key, wanted, is_label_key(key))?;
+            self.check("labels", key, wanted, is_qualified_name(key))?;
             count("values in a condition", values.len(), VALUES)?;
             for value in values {
                 let wanted = "a label's value: letters, digits, '-', '_' and '.', at most 63";
