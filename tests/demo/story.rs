@@ -1,5 +1,5 @@
-//! The steps of the demonstration. Each says what was done, and waits for what the plugins must make
-//! of it.
+//! The steps of the demonstration. Each says what was done, and waits for what the plugins must
+//! make of it.
 
 use std::time::Duration;
 

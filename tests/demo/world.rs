@@ -65,7 +65,7 @@ impl World {
 
     pub fn get(&self, resource: &'static str, name: &str) -> Option<&Value> {
         let found = self.objects.get(&(resource, name.to_owned()));
-        found.map(|object| object.as_ref())
+        found.map(AsRef::as_ref)
     }
 
     /// The objects whose controller is of this kind and name.

@@ -200,7 +200,8 @@ impl WorkloadRig {
     }
 }
 
-/// The path of an object, or of all objects of the namespace if the name is empty. Nodes are in none.
+/// The path of an object, or of all objects of the namespace if the name is empty. Nodes are in
+/// none.
 pub fn path_of(namespace: &str, resource: &str, name: &str) -> String {
     let group = match resource {
         "daemonsets" | "deployments" | "replicasets" | "statefulsets" | "controllerrevisions" => {
