@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# How long the story may take once everything is built, in seconds. An idle machine takes twenty.
+# How long the story may take once everything is built, in seconds. An idle machine takes ten.
 readonly patience=300
 
 log=$(mktemp)

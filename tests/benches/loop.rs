@@ -1,20 +1,17 @@
 //! `make bench`: the cost of the host, of the boundary to the guest and of the whole loop. Compare
 //! the figures of one run only; those of other machines differ.
 
-use std::sync::Arc;
+mod turns;
+
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use pilothouse_core::{
-    Action, ControllerSettings, Decision, Delta, Failure, Hub, Kind, LabelSelector, ListFilter,
-    Listing, Manifest, Next, Object, ObjectKey, Outcome, Plugin, Reader, Request, ResourceVersion,
-    RunError,
-};
-use pilothouse_sdk as sdk;
-use pilothouse_tests::{AgainSoon, Host, Neighbour, Server, guest, plugin_directory, unwritten};
-use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, WasmPlugin};
+use pilothouse_tests::{Host, Neighbour, Server, plugin_directory};
+use pilothouse_wasm::{Engine, EngineOptions};
 use serde_json::{Value, json};
 use tokio::time::Instant;
+
+use turns::{Native, load, row, time_turns};
 
 fn main() -> Result<()> {
     // `cargo test` also runs the benches, to check that they build.
@@ -27,77 +24,6 @@ fn main() -> Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(latency())?;
     runtime.block_on(creates())
-}
-
-fn row(what: &str, figure: &str, target: &str) {
-    println!("  {what:<58} {figure:>12}   {target}");
-}
-
-fn load(engine: &Engine, name: &str) -> Result<Arc<WasmPlugin>> {
-    let bytes = std::fs::read(guest(name))?;
-    Ok(Arc::new(pilothouse_wasm::load(
-        engine,
-        &bytes,
-        &LimitPolicy::default(),
-    )?))
-}
-
-/// Returns a hub with one plugin and these objects in its caches.
-fn hub(plugin: Arc<dyn Plugin>, config: &str, objects: &[Value]) -> Result<Hub> {
-    let mut hub = Hub::default();
-    let settings = ControllerSettings {
-        config: config.to_owned(),
-        ..ControllerSettings::default()
-    };
-    hub.join(Arc::new(AgainSoon(plugin)), &settings, Duration::ZERO)?;
-    for (informer, (informer_key, _)) in hub.wanted() {
-        let kind = informer_key.kind;
-        let of_kind = objects.iter().filter(|object| object["kind"] == *kind.kind);
-        let parsed = of_kind.map(|object| {
-            Ok(Object::parse(
-                &kind,
-                &object.to_string(),
-                &hub.schema(informer),
-            )?)
-        });
-        let delta = Delta::Replace(Listing {
-            objects: parsed.collect::<Result<_>>()?,
-            resource_version: ResourceVersion::new("1"),
-            ..Listing::default()
-        });
-        hub.apply(informer, delta, Duration::ZERO);
-    }
-    Ok(hub)
-}
-
-/// Returns the median time of one reconcile: take the key, run the guest, plan its actions,
-/// register its reads.
-fn time_turns(
-    plugin: Arc<dyn Plugin>,
-    config: &str,
-    objects: &[Value],
-    reconciles: usize,
-) -> Result<Duration> {
-    let mut hub = hub(plugin, config, objects)?;
-    let mut times = Vec::with_capacity(reconciles);
-    let mut now = Duration::ZERO;
-    while times.len() < reconciles {
-        now += Duration::from_secs(3600);
-        let started = Instant::now();
-        let Next::Run(reconcile) = hub.next(now, 0) else {
-            anyhow::bail!("nothing to run");
-        };
-        match hub.ran(reconcile.run(), now) {
-            Decision::Writing(writing) => {
-                times.push(started.elapsed());
-                hub.finished(unwritten(writing), now);
-            }
-            Decision::Finished(failed) => anyhow::bail!("{:?}", failed.error()),
-            Decision::Confirming(_) => anyhow::bail!("nothing is to be confirmed"),
-        }
-    }
-    times.sort();
-    Ok(times[times.len() / 2])
 }
 
 fn pod(number: usize, app: &str) -> Value {
@@ -135,6 +61,7 @@ fn boundary(engine: &Engine) -> Result<()> {
             &json!({"list": how}).to_string(),
             &pods,
             300,
+            |_| true,
         )
     };
     let (not, text, decoded, one_by_one) = (
@@ -170,9 +97,7 @@ fn boundary(engine: &Engine) -> Result<()> {
 /// hub.
 fn overhead(engine: &Engine) -> Result<()> {
     let wasm = load(engine, "endpoints")?;
-    let native = Arc::new(Native {
-        manifest: wasm.manifest().clone(),
-    });
+    let native = Native::<endpoints::EndpointsController>::like(&wasm);
     println!("the endpoints controller: guest against the same code, native, in the same hub");
     for count in [10, 100, 1000] {
         let mut objects: Vec<Value> = (0..count).map(|number| pod(number, "web")).collect();
@@ -182,8 +107,8 @@ fn overhead(engine: &Engine) -> Result<()> {
         }));
         let reconciles = 3000 / count.max(10);
         let (guest, native) = (
-            time_turns(wasm.clone(), "{}", &objects, reconciles)?,
-            time_turns(native.clone(), "{}", &objects, reconciles)?,
+            time_turns(wasm.clone(), "{}", &objects, reconciles, |_| true)?,
+            time_turns(native.clone(), "{}", &objects, reconciles, |_| true)?,
         );
         let ratio = guest.as_secs_f64() / native.as_secs_f64();
         row(
@@ -193,111 +118,6 @@ fn overhead(engine: &Engine) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// The endpoints controller, linked into this process.
-struct Native {
-    manifest: Manifest,
-}
-
-impl Plugin for Native {
-    fn manifest(&self) -> &Manifest {
-        &self.manifest
-    }
-
-    fn reconcile(&self, request: &Request, reader: &mut Reader) -> Result<Outcome, RunError> {
-        let key = &request.key.object;
-        let service = sdk::ObjectRef::new("v1/Service", &key.namespace, &key.name);
-        let host = ReaderHost(std::cell::RefCell::new(reader));
-        let object = sdk::Host::get_json(&host, &service);
-        let request = sdk::Request {
-            object: object.map_err(|error| Failure::Terminal(format!("{error:?}")))?,
-            key: Some(service),
-            attempt: request.attempt,
-            previous: Vec::new(),
-            memo: None,
-            config: request.config.clone(),
-        };
-        let outcome =
-            <endpoints::EndpointsController as sdk::Controller>::reconcile(&request, &host);
-        let outcome = outcome.map_err(|failure| Failure::Terminal(format!("{failure:?}")))?;
-        let stages = outcome.stages.into_iter();
-        let actions = stages.flat_map(|stage| stage.actions);
-        Ok(Outcome::of(actions.map(action).collect()))
-    }
-}
-
-fn action(action: sdk::Action) -> Action {
-    match action {
-        sdk::Action::Create(create) => Action::Create {
-            object: create.object,
-            subresource: create.subresource,
-        },
-        other => panic!("the benchmark's service needs no {other:?}"),
-    }
-}
-
-/// The SDK's `Host`, served by the host's reader.
-struct ReaderHost<'a>(std::cell::RefCell<&'a mut Reader>);
-
-fn kind(kind: &str) -> Kind {
-    kind.parse().expect("the benchmark's kinds are kinds")
-}
-
-fn filter(filter: &sdk::Filter) -> ListFilter {
-    match filter {
-        sdk::Filter::Labels(selector) => {
-            let selector = LabelSelector::parse(selector);
-            ListFilter::Labels(selector.expect("the benchmark's selector is one"))
-        }
-        _ => ListFilter::Everything,
-    }
-}
-
-impl sdk::Host for ReaderHost<'_> {
-    fn get_json(&self, object: &sdk::ObjectRef) -> Result<Option<String>, sdk::ReadError> {
-        let key = ObjectKey::new(&object.namespace, &object.name);
-        let mut reader = self.0.borrow_mut();
-        let found = reader
-            .get(&kind(&object.kind), &key)
-            .map_err(|error| sdk::ReadError::Denied(error.to_string()))?;
-        Ok(found.map(str::to_owned))
-    }
-
-    fn list_json(&self, query: &sdk::Query) -> Result<String, sdk::ReadError> {
-        let filter = filter(&query.filter);
-        let mut reader = self.0.borrow_mut();
-        reader
-            .list(&kind(&query.kind), query.namespace.as_deref(), &filter)
-            .map_err(|error| sdk::ReadError::Denied(error.to_string()))
-    }
-
-    fn list_page_json(
-        &self,
-        query: &sdk::Query,
-        after: Option<&sdk::ObjectRef>,
-        limit: u32,
-    ) -> Result<String, sdk::ReadError> {
-        let filter = filter(&query.filter);
-        let of = kind(&query.kind);
-        let after = after.map(|after| ObjectKey::new(&after.namespace, &after.name));
-        let after = after.as_ref().map(|key| (&of, key.parts()));
-        let mut reader = self.0.borrow_mut();
-        let namespace = query.namespace.as_deref();
-        reader
-            .list_page(&of, namespace, &filter, after, limit)
-            .map_err(|error| sdk::ReadError::Denied(error.to_string()))
-    }
-
-    fn served_kinds(&self, _: &str) -> Result<Vec<sdk::ServedKind>, sdk::ReadError> {
-        unreachable!("the endpoints controller asks for no kinds")
-    }
-
-    fn now(&self) -> Duration {
-        Duration::from_millis(self.0.borrow_mut().now_ms())
-    }
-
-    fn log(&self, _: sdk::Level, _: &str, _: &[(&str, &str)]) {}
 }
 
 /// The time from a change of a pod's readiness on the server to the Endpoints that show it, through

@@ -11,6 +11,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
+use crate::{cpu_of, memory_of};
+
 /// How the host is started.
 #[derive(Clone, Debug)]
 pub struct HostOptions {
@@ -266,22 +268,12 @@ impl Host {
 
     /// Returns the host's resident memory in bytes.
     pub fn memory(&self) -> Result<u64> {
-        let id = self.child.id().context("the host has ended")?;
-        let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-        let kilobytes = line.and_then(|line| line.split_whitespace().nth(1));
-        Ok(kilobytes.context("no VmRSS")?.parse::<u64>()? * 1024)
+        memory_of(self.child.id().context("the host has ended")?)
     }
 
-    /// Returns the CPU time that the host has used, in hundredths of a second: what Linux counts.
+    /// Returns the CPU time that the host has used.
     pub fn cpu(&self) -> Result<Duration> {
-        let id = self.child.id().context("the host has ended")?;
-        let stat = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
-        // The second field is the command in brackets, which may have spaces.
-        let (_, fields) = stat.rsplit_once(") ").context("no command")?;
-        let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<u64>);
-        let ticks: u64 = ticks.sum::<Result<u64, _>>()?;
-        Ok(Duration::from_millis(ticks * 10))
+        cpu_of(self.child.id().context("the host has ended")?)
     }
 
     /// Returns the log, one JSON value for each line.

@@ -1,0 +1,23 @@
+//! What Linux says about a running process.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+/// The resident memory of a process, in bytes.
+pub fn memory_of(process: u32) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().nth(1));
+    Ok(kilobytes.context("no VmRSS")?.parse::<u64>()? * 1024)
+}
+
+/// The CPU time that a process has used, in hundredths of a second: what Linux counts.
+pub fn cpu_of(process: u32) -> Result<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The second field is the command in brackets, which may have spaces.
+    let (_, fields) = stat.rsplit_once(") ").context("no command")?;
+    let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<u64>);
+    let ticks: u64 = ticks.sum::<Result<u64, _>>()?;
+    Ok(Duration::from_millis(ticks * 10))
+}
