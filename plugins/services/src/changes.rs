@@ -117,9 +117,8 @@ pub fn deletion(slice: &Slice) -> Delete {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_sdk::ObjectRef;
-
     use super::*;
+    use crate::slice::Endpoint;
 
     fn slice(name: &str, address_type: &str) -> Slice {
         let owner = ObjectRef::new("v1/Service", "n", "s");
@@ -169,5 +168,37 @@ mod tests {
         ];
         assert_eq!(recycled(1, others), of(0, &["a"], &["foreign", "six", "b"]));
         assert_eq!(recycled(1, &others[..2]), of(1, &[], &["foreign", "six"]));
+    }
+
+    /// The slices that are left to write and to delete, of two with two endpoints that are new, one
+    /// with one that has changed, and one that goes; and how much room is left.
+    fn limited(mut room: usize) -> (usize, usize, usize, usize) {
+        let of = |count: usize| {
+            let mut slice = slice("", "IPv4");
+            slice.endpoints = vec![Endpoint::default(); count];
+            slice
+        };
+        let mut changes = Changes {
+            create: vec![of(2), of(2)],
+            update: vec![of(1)],
+            delete: vec![of(0)],
+            ..Changes::default()
+        };
+        changes.limit(&mut room);
+        let Changes {
+            create,
+            update,
+            delete,
+            ..
+        } = changes;
+        (create.len(), update.len(), delete.len(), room)
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_waits_and_so_does_what_goes() {
+        assert_eq!(limited(6), (2, 1, 1, 1), "all has room");
+        assert_eq!(limited(5), (2, 1, 1, 0));
+        assert_eq!(limited(4), (2, 0, 0, 0));
+        assert_eq!(limited(3), (1, 0, 0, 0), "nothing comes after what waits");
     }
 }
