@@ -70,8 +70,8 @@ pub fn check_fields<C: Controller>(folder: &Path) {
     );
 }
 
-/// True if a case has an object of this kind, or the kind is a pattern: without one, no field of the
-/// kind can matter.
+/// True if a case has an object of this kind, or the kind is a pattern: without one, no field of
+/// the kind can matter.
 fn has_one(case: &Case, kind: &str) -> bool {
     if kind.ends_with('*') {
         return true;
