@@ -119,8 +119,8 @@ fn delete(
     outcome.confirm_unchanged(key)
 }
 
-/// Has the server confirm that the owners which are not there, and have never been seen, are not, and
-/// that those which wait still do.
+/// Has the server confirm that the owners which are not there, and have never been seen, are not,
+/// and that those which wait still do.
 fn confirmed(outcome: Outcome, owners: &Owners<'_>) -> Outcome {
     let dangling = owners.dangling.iter().filter(|dangling| !dangling.was_seen);
     let outcome = dangling.fold(outcome, |outcome, it| outcome.confirm(&it.object));

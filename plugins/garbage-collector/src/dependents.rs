@@ -1,4 +1,5 @@
-//! What an object owns, of whatever kind and in whatever namespace: the references say by which uid.
+//! What an object owns, of whatever kind and in whatever namespace: the references say by which
+//! uid.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

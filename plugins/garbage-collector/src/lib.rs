@@ -1,4 +1,5 @@
-//! Deletes what has lost its owners, and finishes deletions that wait for dependents or orphan them.
+//! Deletes what has lost its owners, and finishes deletions that wait for dependents or orphan
+//! them.
 //!
 //! The rules are those of kube-controller-manager's garbage collector
 //! (`pkg/controller/garbagecollector` in kubernetes/kubernetes). The README lists them, with the

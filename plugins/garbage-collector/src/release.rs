@@ -10,8 +10,8 @@ use crate::collect::references_patch;
 use crate::dependents::{PAGE, pages};
 use crate::item::{FOREGROUND, ItemMetadata, ORPHAN};
 
-/// How many dependents give up their owner in one outcome, which has at most 10,000 actions of 4 MiB
-/// in all.
+/// How many dependents give up their owner in one outcome, which has at most 10,000 actions of
+/// 4 MiB in all.
 const MAX_RELEASED: usize = 2_000;
 
 /// How long an object with many dependents rests before it looks at them again: each that goes is

@@ -1,4 +1,5 @@
-//! Deletes what is in a namespace that is being deleted, and lets the namespace go when it is empty.
+//! Deletes what is in a namespace that is being deleted, and lets the namespace go when it is
+//! empty.
 //!
 //! The rules are those of kube-controller-manager's namespace controller
 //! (`pkg/controller/namespace/deletion` in kubernetes/kubernetes). The README lists them, with the

@@ -92,8 +92,8 @@ impl Outcome {
         self
     }
 
-    /// As [`confirm`](Self::confirm), and all is as it was that the plugin sees of the object: for a
-    /// decision that rests on what another object says.
+    /// As [`confirm`](Self::confirm), and all is as it was that the plugin sees of the object: for
+    /// a decision that rests on what another object says.
     #[must_use]
     pub fn confirm_unchanged(mut self, object: &ObjectRef) -> Self {
         self.confirm.push(Question::Unchanged(object.clone()));

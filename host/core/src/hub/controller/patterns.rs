@@ -214,7 +214,8 @@ impl PatternKinds {
     }
 
     /// The kinds whose informers are to end: those that nobody has read for a while (`is_read`: a
-    /// key's last run has, or the kind has keys), and those that the cluster does not serve any more.
+    /// key's last run has, or the kind has keys), and those that the cluster does not serve any
+    /// more.
     pub fn ending(
         &mut self,
         scope: &Scope,

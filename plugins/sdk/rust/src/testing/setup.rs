@@ -101,8 +101,8 @@ impl FakeCluster {
     }
 
     /// From now on the cluster serves this kind, also while there are no objects of it, for a
-    /// plugin that reads it by a pattern. Kinds of which there are objects are served anyway. A kind
-    /// that is defined in several versions is served in all of them; the first is the preferred one.
+    /// plugin that reads it by a pattern. Kinds of which there are objects are served anyway. A
+    /// kind that is defined in several versions is served in all of them; the first is preferred.
     ///
     /// # Panics
     ///
