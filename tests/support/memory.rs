@@ -51,19 +51,25 @@ fn hub_with(plugin: Arc<dyn Plugin>, objects: &[Value]) -> Result<(Hub, PluginId
     let settings = ControllerSettings {
         concurrency: u32::MAX,
         grants: everything(plugin.manifest()),
+        secret_values: true,
         ..ControllerSettings::default()
     };
     let plugin = hub.join(plugin, &settings, Duration::ZERO)?;
     serve_kinds(&mut hub, plugin, objects);
     for (informer, (source, _)) in hub.wanted() {
-        let kind = source.kind;
-        let of_kind = objects.iter().filter(|object| kind_of(object) == kind);
-        let parsed = of_kind.map(|object| {
-            let text = object.to_string();
-            Ok(Object::parse(&kind, &text, &hub.schema(informer))?)
-        });
+        let schema = hub.schema(informer);
+        let mut listed = Vec::new();
+        for object in objects {
+            if kind_of(object) == source.kind {
+                let text = object.to_string();
+                let parsed = Object::parse(&source.kind, &text, &schema)?;
+                if source.selects(&parsed, &text) {
+                    listed.push(parsed);
+                }
+            }
+        }
         let delta = Delta::Replace(Listing {
-            objects: parsed.collect::<Result<_>>()?,
+            objects: listed,
             resource_version: ResourceVersion::new("1"),
             ..Listing::default()
         });
