@@ -173,3 +173,45 @@ fn an_excepted_kind_cannot_be_read_and_is_in_no_list() {
         "{seen}"
     );
 }
+
+#[test]
+fn no_worker_looks_for_keys_before_the_kinds_are_listed_or_have_had_their_time() {
+    let mut rig = rig_of_all(&[kind("A"), kind("B")]);
+    rig.list(&kind("A"), &["x"]);
+    rig.now += Duration::from_secs(1);
+    let Next::Idle(due) = rig.hub.next(rig.now, 0) else {
+        panic!("B is to be listed, too");
+    };
+    assert_eq!(due, Some(Duration::from_secs(10)));
+}
+
+#[test]
+fn a_kind_that_a_key_only_reads_stops_no_other_keys() {
+    let read: Kind = "other.com/*".parse().unwrap();
+    let other = Kind::new("other.com", "v1", "B");
+    let mut manifest = of_all("p");
+    manifest.reconciles[0].kind = "example.com/*".parse().unwrap();
+    let kinds = [manifest.reconciles[0].kind.clone(), read.clone()];
+    let fields = vec![".metadata.labels".to_owned()];
+    manifest.reads = kinds
+        .map(|kind| ReadDeclaration::new(kind, fields.clone()))
+        .into();
+    manifest.indexes = vec![];
+    let mut rig = Rig::default();
+    rig.join_with(manifest, &settings(), move |request, reader| {
+        if &*request.key.object.name == "asks" {
+            let listed = list_of(reader, &read);
+            listed.map_err(|error| RunError::Trap(error.to_string()))?;
+        }
+        Ok(Outcome::default())
+    });
+    rig.serve(&[kind("A"), other.clone()]);
+    rig.widen(10);
+    rig.list(&kind("A"), &["asks"]);
+    assert_eq!(rig.run(), ["asks"]);
+    rig.put(&kind("A"), "no", "");
+    assert_eq!(rig.run(), ["no"], "it need not wait for the other kind");
+    rig.widen(10);
+    rig.list(&other, &[]);
+    assert_eq!(rig.run(), ["asks"]);
+}
