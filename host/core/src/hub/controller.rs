@@ -404,8 +404,10 @@ impl Controller {
 
     /// The keys of kinds that have ended are no keys any more.
     fn forget_ended_subjects(&mut self) {
-        if self.installed.subjects().are_of_patterns() {
-            self.keys.retain(self.installed.subjects());
+        let subjects = self.installed.subjects();
+        if subjects.are_of_patterns() {
+            self.keys.retain(subjects);
+            self.keys.retain_reads(subjects);
         }
     }
 
@@ -573,6 +575,10 @@ impl Controller {
         let held = &ran.held;
         self.turns.end(held.charge, held.started, now);
         self.tally.ran(ran.denied.is_some());
+        if !self.installed.subjects().has(&held.request.key) {
+            // The kind of the key has ended meanwhile, and the key with it.
+            return;
+        }
         if self.installed.is_of(held) {
             if let Err(ReconcileError::Unseen(kinds)) = &ran.result {
                 self.patterns.ask(self.installed.scope(), kinds, now);
@@ -586,7 +592,7 @@ impl Controller {
             for comparisons in costs {
                 self.turns.charge(comparisons);
             }
-        } else if self.installed.subjects().has(&held.request.key) {
+        } else {
             // The reads belong to another version and use its numbering of informers and views.
             let key = std::slice::from_ref(&held.request.key);
             self.keys.add(key, NORMAL, now);

@@ -215,3 +215,31 @@ fn a_kind_that_a_key_only_reads_stops_no_other_keys() {
     rig.list(&other, &[]);
     assert_eq!(rig.run(), ["asks"]);
 }
+
+#[test]
+fn what_the_keys_of_a_kind_have_read_is_forgotten_with_the_kind() {
+    let (mut rig, both) = (Rig::default(), [kind("A"), kind("B")]);
+    let (_, behaviour) = reading(list_all);
+    rig.join_with(of_all("p"), &settings(), behaviour);
+    let recorded = |rig: &Rig| rig.hub.status(rig.now)[0].keys.recorded_reads;
+    for is_running in [false, true] {
+        rig.serve(&both);
+        rig.widen(10);
+        rig.list(&kind("A"), &["a"]);
+        rig.list(&kind("B"), &["b"]);
+        rig.run();
+        assert_eq!(recorded(&rig), 2);
+        rig.put(&kind("B"), "b", r#""a":"b""#);
+        let running: Vec<Reconcile> = match is_running {
+            true => std::iter::from_fn(|| rig.take()).collect(),
+            false => vec![],
+        };
+        assert_eq!(running.len(), if is_running { 2 } else { 0 });
+        rig.serve(&both[..1]);
+        for reconcile in running {
+            rig.finish(reconcile.run());
+        }
+        rig.run();
+        assert_eq!(recorded(&rig), 1, "running: {is_running}");
+    }
+}
