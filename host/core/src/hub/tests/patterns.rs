@@ -664,6 +664,33 @@ fn a_key_that_waits_to_see_its_write_runs_when_the_informer_that_would_show_it_e
 }
 
 #[test]
+fn nothing_is_fetched_for_a_failing_key_of_a_kind_that_is_served_no_more() {
+    let mut rig = Rig::default();
+    rig.join_with(reads_all("p"), &settings(), |_, reader| {
+        let got = reader.get(&kind("A"), &ObjectKey::new("default", "x"));
+        got.map_err(|error| RunError::Trap(error.to_string()))?;
+        Err(Failure::Terminal("it is there".into()).into())
+    });
+    rig.serve(&[kind("A")]);
+    rig.sync_with(&service(), "s");
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    let reconcile = rig.take().expect("A is listed");
+    rig.finish(reconcile.run());
+    rig.serve(&[]);
+    let Next::Fetch(fetch) = rig.hub.next(rig.now, 0) else {
+        panic!("what a failing key has read is fetched");
+    };
+    let kinds: Vec<&Kind> = fetch
+        .questions
+        .iter()
+        .map(|question| &question.kind)
+        .collect();
+    assert_eq!(kinds, [&service()]);
+}
+
+#[test]
 fn a_kind_without_room_is_unavailable_and_asked_for_again_after_a_minute() {
     let (mut rig, seen) = rig(&[kind("A"), kind("B")], list_all);
     rig.run();
