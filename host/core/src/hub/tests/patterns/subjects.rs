@@ -99,6 +99,8 @@ fn the_keys_of_a_kind_that_another_plugin_has_had_listed_run_though_nothing_chan
     rig.sync(&pod());
     rig.sync_with(&kind("A"), "a");
     rig.join_with(of_all("p"), &settings(), |_, _| Ok(Outcome::default()));
+    rig.serve(&[]);
+    assert!(rig.run().is_empty(), "nothing is left of its first sweep");
     rig.serve(&[kind("A")]);
     rig.widen(10);
     assert_eq!(rig.run(), ["a"]);
@@ -242,4 +244,21 @@ fn what_the_keys_of_a_kind_have_read_is_forgotten_with_the_kind() {
         rig.run();
         assert_eq!(recorded(&rig), 1, "running: {is_running}");
     }
+}
+
+#[test]
+fn a_kind_without_room_is_not_asked_for_again_because_kinds_are_told_again() {
+    let mut rig = Rig::default();
+    rig.join_with(of_all("p"), &settings(), nothing);
+    rig.serve(&[kind("A"), kind("B")]);
+    rig.widen(1);
+    rig.list(&kind("A"), &["a"]);
+    assert_eq!(rig.run(), ["a"], "B is refused");
+    rig.serve(&[kind("A"), kind("B"), kind("Noise")]);
+    assert!(!rig.hub.wants_informers());
+    rig.now += Duration::from_secs(60);
+    rig.run();
+    rig.widen(1);
+    rig.list(&kind("B"), &["b"]);
+    assert_eq!(rig.run(), ["b"]);
 }
