@@ -204,6 +204,14 @@ impl ReadSets {
         }
     }
 
+    /// Removes the reads of all keys but these.
+    pub fn retain(&mut self, is_kept: impl Fn(&SubjectKey) -> bool) {
+        let others = self.reads_of.keys().filter(|key| !is_kept(key));
+        for key in others.cloned().collect::<Vec<_>>() {
+            self.clear(&key);
+        }
+    }
+
     /// The number of keys with so many reads that the host assumes they have read everything.
     pub fn coarse(&self) -> usize {
         self.held.coarse.len()

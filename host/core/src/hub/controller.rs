@@ -264,9 +264,11 @@ impl Controller {
 
     /// Whether kinds that are reconciled by a pattern are still to be listed. Until then nothing
     /// runs: what a key reads of them would be waited for anyway, and the sweep over all keys has
-    /// not come to those that the lists bring.
+    /// not come to those that the lists bring. A kind that keys only read stops no other keys.
     fn is_widening(&self) -> bool {
-        self.installed.subjects().are_of_patterns() && self.patterns.is_waited_for()
+        let subjects = self.installed.subjects();
+        let mut kinds = self.patterns.waited_for();
+        kinds.any(|kind| subjects.wants(kind))
     }
 
     /// A key that something is being fetched for counts as running.
@@ -402,8 +404,10 @@ impl Controller {
 
     /// The keys of kinds that have ended are no keys any more.
     fn forget_ended_subjects(&mut self) {
-        if self.installed.subjects().are_of_patterns() {
-            self.keys.retain(self.installed.subjects());
+        let subjects = self.installed.subjects();
+        if subjects.are_of_patterns() {
+            self.keys.retain(subjects);
+            self.keys.retain_reads(subjects);
         }
     }
 
@@ -453,9 +457,11 @@ impl Controller {
             .keep_gates(|informer| installed.uses(informer), snapshot);
     }
 
-    /// When there is a key to run, a thread for it, and the permission to.
+    /// When there is a key to run, a thread for it, and the permission to. While kinds are to be
+    /// listed, no time is known: a list ends that, or the time that it has.
     fn next_work(&self, threads: Threads, now: Time) -> Option<Time> {
-        let work = self.keys.next_due().filter(|_| self.has_room())?;
+        let may_run = self.has_room() && !self.is_widening();
+        let work = self.keys.next_due().filter(|_| may_run)?;
         let thread = self.turns.thread_due(threads, now)?;
         let permit = self.permit.runs_from()?;
         Some(work.max(thread).max(permit))
@@ -569,6 +575,10 @@ impl Controller {
         let held = &ran.held;
         self.turns.end(held.charge, held.started, now);
         self.tally.ran(ran.denied.is_some());
+        if !self.installed.subjects().has(&held.request.key) {
+            // The kind of the key has ended meanwhile, and the key with it.
+            return;
+        }
         if self.installed.is_of(held) {
             if let Err(ReconcileError::Unseen(kinds)) = &ran.result {
                 self.patterns.ask(self.installed.scope(), kinds, now);
@@ -582,7 +592,7 @@ impl Controller {
             for comparisons in costs {
                 self.turns.charge(comparisons);
             }
-        } else if self.installed.subjects().has(&held.request.key) {
+        } else {
             // The reads belong to another version and use its numbering of informers and views.
             let key = std::slice::from_ref(&held.request.key);
             self.keys.add(key, NORMAL, now);

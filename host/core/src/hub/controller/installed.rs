@@ -99,9 +99,11 @@ impl InstalledVersion {
         }
     }
 
-    /// What a read asks of each informer. Of a pattern these are the informers of its kinds.
+    /// What a read asks of each informer. Of a pattern these are the informers of its kinds. Of an
+    /// informer that has ended nothing is asked.
     pub fn reads_of_informers<'a>(&'a self, read: &'a Read) -> impl Iterator<Item = Read> + 'a {
-        let own = read.informer().map(|_| read.clone());
+        let informer = read.informer().filter(|informer| self.uses(*informer));
+        let own = informer.map(|_| read.clone());
         let parts = self.pattern_parts.iter();
         let of_pattern = parts.filter_map(|(informer, part)| part.part_of(read, *informer));
         own.into_iter().chain(of_pattern)

@@ -80,12 +80,17 @@ impl Keys {
     }
 
     /// Forgets all keys but those that a plugin with these kinds can have. What they have read is
-    /// forgotten by [`replace`](Self::replace).
+    /// forgotten by [`replace`](Self::replace) or [`retain_reads`](Self::retain_reads).
     pub fn retain(&mut self, subjects: &Subjects) {
         self.ready.retain(subjects);
         self.gone.retain(|key| subjects.has(key));
         self.suspects.retain(|key| subjects.has(key));
         self.records.retain(|key| subjects.has(key));
+    }
+
+    /// Forgets what all keys have read but those that a plugin with these kinds can have.
+    pub fn retain_reads(&mut self, subjects: &Subjects) {
+        self.reads.retain(|key| subjects.has(key));
     }
 
     /// Another version has been installed, which runs every key again. The present keys are of its

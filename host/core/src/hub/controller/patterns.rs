@@ -121,11 +121,10 @@ impl PatternKinds {
 
     /// A key waits for what it has asked about. Returns whether it need not.
     pub fn wait(&mut self, key: &SubjectKey, priority: Priority) -> bool {
-        let is_waited_for = self.is_waited_for();
-        if is_waited_for {
+        if !self.asked.is_empty() {
             self.waiting.insert(key.clone(), priority);
         }
-        !is_waited_for
+        self.asked.is_empty()
     }
 
     /// A key has run again meanwhile, and asked about nothing that is not listed.
@@ -133,16 +132,16 @@ impl PatternKinds {
         self.waiting.remove(key);
     }
 
-    /// Whether there are kinds to wait for.
-    pub fn is_waited_for(&self) -> bool {
-        !self.asked.is_empty()
+    /// The kinds that keys wait for.
+    pub fn waited_for(&self) -> impl Iterator<Item = &Kind> {
+        self.asked.keys()
     }
 
     /// The keys that need not wait any more.
     pub fn take_ready(&mut self) -> BTreeMap<SubjectKey, Priority> {
-        match self.is_waited_for() {
-            true => BTreeMap::new(),
-            false => std::mem::take(&mut self.waiting),
+        match self.asked.is_empty() {
+            true => std::mem::take(&mut self.waiting),
+            false => BTreeMap::new(),
         }
     }
 

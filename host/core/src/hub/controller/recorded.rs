@@ -186,6 +186,11 @@ impl RecordedReads {
         self.sets.clear(key);
     }
 
+    /// Removes the reads of all keys but these.
+    pub fn retain(&mut self, is_kept: impl Fn(&SubjectKey) -> bool) {
+        self.sets.retain(is_kept);
+    }
+
     /// Removes and returns all reads.
     pub fn take(&mut self) -> ReadSets {
         std::mem::take(&mut self.sets)

@@ -664,6 +664,122 @@ fn a_key_that_waits_to_see_its_write_runs_when_the_informer_that_would_show_it_e
 }
 
 #[test]
+fn a_key_that_waits_to_see_its_write_runs_when_another_version_of_the_kind_takes_over() {
+    let (beta, stable) = (Kind::new("example.com", "v1beta1", "A"), kind("A"));
+    let (mut rig, mut manifest) = (Rig::default(), reads_all("p"));
+    manifest.reads[0].fields = vec![];
+    rig.join_with(manifest, &settings(), nothing);
+    rig.serve(std::slice::from_ref(&beta));
+    rig.sync_with(&service(), "s");
+    rig.hub.ask_for(1, &[beta.clone()].into());
+    let preparation = rig
+        .hub
+        .prepare_widening(10, rig.now)
+        .expect("beta is wanted");
+    // The server prefers another version before the informer is installed.
+    rig.serve(std::slice::from_ref(&stable));
+    rig.hub.finish(preparation, rig.now).unwrap();
+    rig.list(&beta, &["x"]);
+    let trace = Trace::Version(ResourceVersion::new("99"));
+    gate::run_writing(&mut rig, beta, "x", trace);
+    rig.put(&service(), "s", r#""a":"b""#);
+    assert!(rig.run().is_empty(), "beta is not at version 99");
+    rig.hub.ask_for(1, &[stable].into());
+    rig.widen(10);
+    assert_eq!(rig.watched_kinds(), ["v1/Service", "example.com/v1/A"]);
+    assert_eq!(rig.run(), ["s"]);
+}
+
+#[test]
+fn nothing_is_fetched_for_a_failing_key_of_a_kind_that_is_served_no_more() {
+    let mut rig = Rig::default();
+    rig.join_with(reads_all("p"), &settings(), |_, reader| {
+        let got = reader.get(&kind("A"), &ObjectKey::new("default", "x"));
+        got.map_err(|error| RunError::Trap(error.to_string()))?;
+        Err(Failure::Terminal("it is there".into()).into())
+    });
+    rig.serve(&[kind("A")]);
+    rig.sync_with(&service(), "s");
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    let reconcile = rig.take().expect("A is listed");
+    rig.finish(reconcile.run());
+    rig.serve(&[]);
+    let Next::Fetch(fetch) = rig.hub.next(rig.now, 0) else {
+        panic!("what a failing key has read is fetched");
+    };
+    let kinds: Vec<&Kind> = fetch
+        .questions
+        .iter()
+        .map(|question| &question.kind)
+        .collect();
+    assert_eq!(kinds, [&service()]);
+}
+
+#[test]
+fn who_asks_about_a_kind_that_is_known_to_be_unavailable_meanwhile_runs_again_at_once() {
+    for room in [0, 10] {
+        let (mut rig, _) = rig(&[kind("A")], list_all);
+        rig.run();
+        rig.put(&service(), "t", "");
+        let reconcile = rig.take().expect("it need not wait");
+        // Without room A is refused, and with room it is late.
+        rig.widen(room);
+        rig.now += Duration::from_secs(10);
+        assert_eq!(rig.run(), ["s"]);
+        rig.finish(reconcile.run());
+        assert_eq!(rig.run(), ["t"], "room for {room}");
+    }
+}
+
+#[test]
+fn a_refusal_ends_with_the_kind() {
+    let (mut rig, seen) = rig(&[kind("A")], list_all);
+    rig.run();
+    rig.widen(0);
+    rig.run();
+    assert_eq!(rig.hub.refused_kinds().len(), 1);
+    rig.serve(&[]);
+    assert!(rig.hub.refused_kinds().is_empty());
+    rig.serve(&[kind("A")]);
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    assert_eq!(rig.run(), ["s"]);
+    assert_eq!(last(&seen), "A/x");
+}
+
+#[test]
+fn no_informer_ends_while_a_key_waits_because_the_key_may_read_it_next() {
+    let asked = Arc::new(Mutex::new(vec!["A"]));
+    let asks = asked.clone();
+    let (mut rig, seen) = rig(&[kind("A"), kind("B")], move |reader| {
+        let names = asks.lock().unwrap().clone();
+        let lists = names.iter().map(|name| list_of(reader, &kind(name)));
+        Ok(lists.collect::<Result<Vec<_>, _>>()?.join(" "))
+    });
+    rig.run();
+    rig.widen(10);
+    rig.list(&kind("A"), &["x"]);
+    rig.run();
+    asked.lock().unwrap().clear();
+    rig.put(&kind("A"), "x", r#""a":"b""#);
+    assert_eq!(rig.run(), ["s"]);
+    drop(rig.hub.narrow(rig.now));
+    rig.now += Duration::from_secs(55);
+    *asked.lock().unwrap() = vec!["B", "A"];
+    rig.put(&service(), "t", "");
+    assert_eq!(rig.run(), ["t"]);
+    rig.widen(10);
+    rig.now += Duration::from_secs(5);
+    drop(rig.hub.narrow(rig.now));
+    rig.list(&kind("B"), &["y"]);
+    assert_eq!(rig.run(), ["t"]);
+    assert_eq!(last(&seen), "B/y A/x");
+}
+
+#[test]
 fn a_kind_without_room_is_unavailable_and_asked_for_again_after_a_minute() {
     let (mut rig, seen) = rig(&[kind("A"), kind("B")], list_all);
     rig.run();

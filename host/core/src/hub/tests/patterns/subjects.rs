@@ -99,6 +99,8 @@ fn the_keys_of_a_kind_that_another_plugin_has_had_listed_run_though_nothing_chan
     rig.sync(&pod());
     rig.sync_with(&kind("A"), "a");
     rig.join_with(of_all("p"), &settings(), |_, _| Ok(Outcome::default()));
+    rig.serve(&[]);
+    assert!(rig.run().is_empty(), "nothing is left of its first sweep");
     rig.serve(&[kind("A")]);
     rig.widen(10);
     assert_eq!(rig.run(), ["a"]);
@@ -172,4 +174,91 @@ fn an_excepted_kind_cannot_be_read_and_is_in_no_list() {
         seen.starts_with("A/a: example.com/v1/Noise is not among"),
         "{seen}"
     );
+}
+
+#[test]
+fn no_worker_looks_for_keys_before_the_kinds_are_listed_or_have_had_their_time() {
+    let mut rig = rig_of_all(&[kind("A"), kind("B")]);
+    rig.list(&kind("A"), &["x"]);
+    rig.now += Duration::from_secs(1);
+    let Next::Idle(due) = rig.hub.next(rig.now, 0) else {
+        panic!("B is to be listed, too");
+    };
+    assert_eq!(due, Some(Duration::from_secs(10)));
+}
+
+#[test]
+fn a_kind_that_a_key_only_reads_stops_no_other_keys() {
+    let read: Kind = "other.com/*".parse().unwrap();
+    let other = Kind::new("other.com", "v1", "B");
+    let mut manifest = of_all("p");
+    manifest.reconciles[0].kind = "example.com/*".parse().unwrap();
+    let kinds = [manifest.reconciles[0].kind.clone(), read.clone()];
+    let fields = vec![".metadata.labels".to_owned()];
+    manifest.reads = kinds
+        .map(|kind| ReadDeclaration::new(kind, fields.clone()))
+        .into();
+    manifest.indexes = vec![];
+    let mut rig = Rig::default();
+    rig.join_with(manifest, &settings(), move |request, reader| {
+        if &*request.key.object.name == "asks" {
+            let listed = list_of(reader, &read);
+            listed.map_err(|error| RunError::Trap(error.to_string()))?;
+        }
+        Ok(Outcome::default())
+    });
+    rig.serve(&[kind("A"), other.clone()]);
+    rig.widen(10);
+    rig.list(&kind("A"), &["asks"]);
+    assert_eq!(rig.run(), ["asks"]);
+    rig.put(&kind("A"), "no", "");
+    assert_eq!(rig.run(), ["no"], "it need not wait for the other kind");
+    rig.widen(10);
+    rig.list(&other, &[]);
+    assert_eq!(rig.run(), ["asks"]);
+}
+
+#[test]
+fn what_the_keys_of_a_kind_have_read_is_forgotten_with_the_kind() {
+    let (mut rig, both) = (Rig::default(), [kind("A"), kind("B")]);
+    let (_, behaviour) = reading(list_all);
+    rig.join_with(of_all("p"), &settings(), behaviour);
+    let recorded = |rig: &Rig| rig.hub.status(rig.now)[0].keys.recorded_reads;
+    for is_running in [false, true] {
+        rig.serve(&both);
+        rig.widen(10);
+        rig.list(&kind("A"), &["a"]);
+        rig.list(&kind("B"), &["b"]);
+        rig.run();
+        assert_eq!(recorded(&rig), 2);
+        rig.put(&kind("B"), "b", r#""a":"b""#);
+        let running: Vec<Reconcile> = match is_running {
+            true => std::iter::from_fn(|| rig.take()).collect(),
+            false => vec![],
+        };
+        assert_eq!(running.len(), if is_running { 2 } else { 0 });
+        rig.serve(&both[..1]);
+        for reconcile in running {
+            rig.finish(reconcile.run());
+        }
+        rig.run();
+        assert_eq!(recorded(&rig), 1, "running: {is_running}");
+    }
+}
+
+#[test]
+fn a_kind_without_room_is_not_asked_for_again_because_kinds_are_told_again() {
+    let mut rig = Rig::default();
+    rig.join_with(of_all("p"), &settings(), nothing);
+    rig.serve(&[kind("A"), kind("B")]);
+    rig.widen(1);
+    rig.list(&kind("A"), &["a"]);
+    assert_eq!(rig.run(), ["a"], "B is refused");
+    rig.serve(&[kind("A"), kind("B"), kind("Noise")]);
+    assert!(!rig.hub.wants_informers());
+    rig.now += Duration::from_secs(60);
+    rig.run();
+    rig.widen(1);
+    rig.list(&kind("B"), &["b"]);
+    assert_eq!(rig.run(), ["b"]);
 }
