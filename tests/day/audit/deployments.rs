@@ -94,6 +94,9 @@ fn nothing_while_paused(audit: &mut Audit, event: &Event, deployment: &str) {
 /// others have taken away and that may still seem available count; what the rollout itself has
 /// taken away does not.
 ///
+/// In the pod's own ReplicaSet, pods count that are ready but not yet available: as upstream's, its
+/// ranking does not tell the two apart, and may keep the newer pod for the node that it is on.
+///
 /// While the Deployment is scaled nothing is judged: its ReplicaSets then shrink in proportion,
 /// with rounding, whatever is available.
 fn enough_stay_available(audit: &mut Audit, event: &Event, deployment: &str) {
@@ -117,9 +120,15 @@ fn enough_stay_available(audit: &mut Audit, event: &Event, deployment: &str) {
         let latest = sets.filter_map(|set| set.versions().last());
         latest.map(|set| set.uid.clone()).collect()
     };
-    let pods = sets.iter().flat_map(|set| audit.cluster.owned(set));
-    let left = pods.filter(|pod| pod.may_seem_available(ready_for, event.horizon, event.at));
-    let left = left.count();
+    let own_set = event.now.owner.as_ref().map(|owner| &owner.uid);
+    let left = sets.iter().map(|set| {
+        let is_own = own_set == Some(set);
+        let ready_for = if is_own { 0 } else { ready_for };
+        let pods = audit.cluster.owned(set);
+        let left = pods.filter(|pod| pod.may_seem_available(ready_for, event.horizon, event.at));
+        left.count()
+    });
+    let left: usize = left.sum();
     let rule = "a rollout stays within maxUnavailable";
     let holds = i64::try_from(left).is_ok_and(|left| left >= least);
     audit.check(rule, holds, || {
