@@ -186,8 +186,8 @@ impl Actor {
         let Some(answer) = self.answered(deleted, &before)? else {
             return Ok(None);
         };
-        // Some kinds answer with the object also when it is gone. One without a time of deletion went
-        // at once, even if it got a finalizer at this moment.
+        // Some kinds answer with the object also when it is gone. One without a time of deletion
+        // went at once, even if it got a finalizer at this moment.
         let grace = answer["metadata"]["deletionGracePeriodSeconds"].as_i64();
         let facts = Facts::of(thing.resource, &answer);
         let stays = facts.is_dying && (facts.is_held() || grace.unwrap_or(0) > 0);

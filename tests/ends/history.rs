@@ -53,8 +53,8 @@ impl History {
     /// The object as it was when the server was at this version.
     pub fn at(&self, uid: &str, version: u64) -> Option<Arc<Facts>> {
         let states = &self.tracks.get(uid)?.states;
-        let until = states.iter().filter(|(made, _)| *made <= version);
-        until.last().map(|(_, facts)| facts.clone())
+        let until = states.iter().rfind(|(made, _)| *made <= version);
+        until.map(|(_, facts)| facts.clone())
     }
 
     /// The version since which this was so of an object without a break.

@@ -6,19 +6,19 @@
 //! keeps to the object's own finalizers `orphan` and `foregroundDeletion`, but where an owner waits
 //! and the object has dependents: then it is in the foreground, as upstream has it.
 //! `kubernetes.io/pvc-protection` goes when the claim is being deleted and no pod that has a node
-//! uses it. A reference goes when its owner is absent, waits or orphans. `foregroundDeletion` goes when no
-//! dependent blocks, `orphan` when no dependent names the owner. The host touches no other
+//! uses it. A reference goes when its owner is absent, waits or orphans. `foregroundDeletion` goes
+//! when no dependent blocks, `orphan` when no dependent names the owner. The host touches no other
 //! finalizer and adds no reference.
 //!
 //! **What a client can know.** An absent owner is absent for ever, because uids do not come back,
 //! and a deletion names the version of the object: so of these two there is no doubt at any time.
 //! Of other objects a client knows what it was told last, and they may change between that and its
 //! write. So these are set apart and counted, and are no violations: an owner that waited (or an
-//! object that had not that owner or finalizer, or a pod that did not use the claim) when the server
-//! last answered the host's question about it, before the write; a dependent which the watches had
-//! not told the host for two seconds (upstream promises no more: neither asks the server for all
-//! dependents of an owner, of whatever kind); and a finalizer that somebody sets while the server
-//! removes the object, which it does whatever the patch tests for.
+//! object that had not that owner or finalizer, or a pod that did not use the claim) when the
+//! server last answered the host's question about it, before the write; a dependent which the
+//! watches had not told the host for two seconds (upstream promises no more: neither asks the
+//! server for all dependents of an owner, of whatever kind); and a finalizer that somebody sets
+//! while the server removes the object, which it does whatever the patch tests for.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -213,7 +213,7 @@ impl Judge<'_> {
             PROTECTION => self.claim(change, at),
             FOREGROUND => {
                 self.check("an owner that waits goes when no dependent blocks it");
-                self.dependents(change, at, |one, uid| one.blocks(uid));
+                self.dependents(change, at, Facts::blocks);
             }
             _ => {
                 self.check("an owner that orphans goes when no dependent names it");

@@ -181,14 +181,14 @@ impl Witness {
 
     /// The last answer to a question about an object before this time.
     pub fn last_get(&self, path: &str, before: Instant) -> Option<&Answered> {
-        let gets = self.gets.get(path)?.iter();
-        gets.filter(|get| get.at < before).next_back()
+        let mut gets = self.gets.get(path)?.iter();
+        gets.rfind(|get| get.at < before)
     }
 
     /// The version of the last list of pods before this time.
     pub fn last_list(&self, path: &str, before: Instant) -> Option<u64> {
-        let lists = self.lists.get(path)?.iter();
-        let last = lists.filter(|(at, _)| *at < before).next_back();
+        let mut lists = self.lists.get(path)?.iter();
+        let last = lists.rfind(|(at, _)| *at < before);
         last.map(|(_, version)| *version)
     }
 
@@ -201,8 +201,8 @@ impl Witness {
 }
 
 impl Write {
-    /// How well it explains a change: not at all (0), perhaps, as its answer is not known, as far as
-    /// the uid says, or surely.
+    /// How well it explains a change: not at all (0), perhaps, as its answer is not known, as far
+    /// as the uid says, or surely.
     fn fit(&self, uid: &str, version: u64) -> u8 {
         match &self.answer {
             None => 1,
