@@ -60,12 +60,12 @@ test-slow: check-tools testserver plugins guests ## Run the tests that take minu
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
 	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo test --locked --workspace --no-fail-fast --test faults -- --ignored
 
-soak: check-tools testserver plugins guests ## Run hostile guests and files thousands of times, and a whole cluster's day
+soak: check-tools testserver plugins guests ## Run hostile guests and files thousands of times, a whole cluster's day, and a thousand stories of the collector
 	$(call say,building the host and the tests)
 	cargo build --locked --workspace --all-targets
 	$(call say,soaking for half an hour)
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
-	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo test --locked --workspace --no-fail-fast --test all --test promises --test day -- --ignored --nocapture --test-threads=1
+	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo test --locked --workspace --no-fail-fast --test all --test promises --test day --test ends -- --ignored --nocapture --test-threads=1
 
 bench: check-tools testserver plugins guests ## Measure, as ratios within one run
 	$(call say,building the host and the benchmarks (release))

@@ -74,12 +74,17 @@ impl Api {
 
     /// Deletes with these DeleteOptions: `{"propagationPolicy": "Foreground"}`.
     pub async fn delete_with(&self, path: &str, options: &Value) -> Result<()> {
+        self.delete_answered(path, options).await.map(drop)
+    }
+
+    /// As [`delete_with`](Self::delete_with), and returns the answer: the object if it stays for
+    /// now, mostly a Status if it is gone.
+    pub async fn delete_answered(&self, path: &str, options: &Value) -> Result<Value> {
         let mut options = options.clone();
         options["apiVersion"] = "v1".into();
         options["kind"] = "DeleteOptions".into();
         self.send(Method::DELETE, path, "application/json", &options)
             .await
-            .map(drop)
     }
 
     /// Deletes the object that has this uid, if it is still there: at once, or with its own grace

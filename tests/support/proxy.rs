@@ -44,7 +44,7 @@ use tokio::time::Instant;
 
 pub use answer::{Answer, error_event};
 pub use port::Port;
-pub use record::{PassedLine, busiest_second, is_patient};
+pub use record::{PassedLine, Record, SentLine, busiest_second, is_patient};
 pub use request::{
     ANY, Seen, Which, all, complete_lists, gets, lists, reads, resumes, watches, writes,
 };
@@ -207,6 +207,11 @@ impl Proxy {
     /// Clears the record.
     pub fn forget(&self) {
         self.state.record().clear();
+    }
+
+    /// Takes the record out, so that nothing is left out between two calls.
+    pub fn take_record(&self) -> Record {
+        std::mem::take(&mut *self.state.record())
     }
 
     /// Waits until this many matching requests have come since the start or the last

@@ -83,7 +83,9 @@ impl Lines {
                     Some(Order::Close) | None => return None,
                 },
                 () = until(due), if !is_stalled => {
-                    return self.queue.pop_front().map(|(_, line)| Ok(line));
+                    let (_, line) = self.queue.pop_front()?;
+                    self.state.record().sent(&line);
+                    return Some(Ok(line));
                 }
                 _ = self.rules_changed.changed() => {
                     if self.state.to_reverse(&self.seen) == 0 {

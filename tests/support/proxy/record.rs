@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bytes::Bytes;
+use tokio::time::Instant;
+
 use super::answer::Answer;
 use super::request::{Seen, Which};
 
@@ -21,11 +24,21 @@ impl PassedLine {
     }
 }
 
+/// A line of a watch on its way to the host, after all rules.
+#[derive(Clone, Debug)]
+pub struct SentLine {
+    pub at: Instant,
+    pub text: Bytes,
+}
+
+/// What the proxy has recorded.
 #[derive(Default)]
-pub(super) struct Record {
-    requests: Vec<Seen>,
-    lines: Vec<PassedLine>,
-    answers: Vec<(Seen, Answer)>,
+pub struct Record {
+    pub requests: Vec<Seen>,
+    pub lines: Vec<PassedLine>,
+    pub sent: Vec<SentLine>,
+    /// The server's answers to requests other than watches.
+    pub answers: Vec<(Seen, Answer)>,
 }
 
 impl Record {
@@ -37,6 +50,13 @@ impl Record {
         self.lines.push(PassedLine {
             watch: watch.clone(),
             text: text.to_owned(),
+        });
+    }
+
+    pub(super) fn sent(&mut self, text: &Bytes) {
+        self.sent.push(SentLine {
+            at: Instant::now(),
+            text: text.clone(),
         });
     }
 

@@ -1,6 +1,8 @@
 //! Requests in the words of fault tests: lists, watches and writes of a resource.
 
-use http::{Method, Request};
+use bytes::Bytes;
+use http::Method;
+use http::request::Parts;
 use tokio::time::Instant;
 
 /// Matches every resource.
@@ -18,20 +20,22 @@ pub struct Seen {
     pub at: Instant,
     /// The number of the host's connection on which it came.
     pub connection: u64,
+    pub body: Bytes,
 }
 
 impl Seen {
-    pub(super) fn of<B>(request: &Request<B>, connection: u64) -> Self {
-        let path = request.uri().path().to_owned();
+    pub(super) fn of(request: &Parts, body: Bytes, connection: u64) -> Self {
+        let path = request.uri.path().to_owned();
         let (resource, name) = resource_of(&path);
         Self {
-            method: request.method().clone(),
-            query: request.uri().query().unwrap_or_default().to_owned(),
+            method: request.method.clone(),
+            query: request.uri.query().unwrap_or_default().to_owned(),
             resource: resource.to_owned(),
             name: name.map(str::to_owned),
             path,
             at: Instant::now(),
             connection,
+            body,
         }
     }
 

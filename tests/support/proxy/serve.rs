@@ -11,7 +11,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{HeaderValue, Request, Response, StatusCode, response};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, StreamBody};
+use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http1::SendRequest;
 use hyper::server::conn::http1;
@@ -103,7 +103,7 @@ struct Session {
     link: Arc<Link>,
     state: Arc<State>,
     upstream: Arc<Upstream>,
-    sender: Mutex<Option<SendRequest<Incoming>>>,
+    sender: Mutex<Option<SendRequest<Full<Bytes>>>>,
     /// The task that drives the connection to the server.
     tasks: parking_lot::Mutex<JoinSet<()>>,
     server_left: Arc<Notify>,
@@ -116,8 +116,14 @@ enum Answered {
 }
 
 impl Session {
-    async fn answer(&self, mut request: Request<Incoming>) -> Response<Body> {
-        let seen = Seen::of(&request, self.link.id);
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        let body = match body.collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(_) => self.reset().await,
+        };
+        let seen = Seen::of(&head, body.clone(), self.link.id);
+        let mut request = Request::from_parts(head, Full::new(body));
         let open = self.link.begin(&seen);
         self.state.record().request(&seen);
         let rules = self.state.rules_for(&seen);
@@ -152,9 +158,10 @@ impl Session {
         pending().await
     }
 
-    async fn forward(&self, mut request: Request<Incoming>, seen: &Seen) -> Result<Answered> {
+    async fn forward(&self, mut request: Request<Full<Bytes>>, seen: &Seen) -> Result<Answered> {
         let headers = request.headers_mut();
         headers.remove(HOST);
+        headers.remove(TRANSFER_ENCODING);
         headers.insert(HOST, HeaderValue::from_static("server"));
         // Rules read bodies, so they must not be compressed.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -176,7 +183,7 @@ impl Session {
         Ok(Answered::Whole(parts, body))
     }
 
-    async fn connect(&self) -> Result<SendRequest<Incoming>> {
+    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>> {
         let (sender, connection) = self.upstream.connect().await?;
         let server_left = self.server_left.clone();
         let mut tasks = self.tasks.lock();
@@ -224,7 +231,7 @@ impl Session {
 }
 
 /// Replaces the limit that a list asks for, if it asks for one.
-fn set_limit(request: &mut Request<Incoming>, limit: u32) {
+fn set_limit(request: &mut Request<Full<Bytes>>, limit: u32) {
     let parameters = request.uri().query().unwrap_or_default().split('&');
     let replaced = parameters.map(|parameter| {
         if parameter.starts_with("limit=") {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use anyhow::{Context, Result};
+use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use hyper::body::Incoming;
+use http_body_util::Full;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use kube::client::ConfigExt;
@@ -26,7 +27,7 @@ pub(super) struct Upstream {
 }
 
 /// A sender of requests, and the future that must be polled for it to make progress.
-pub(super) type Connection = (SendRequest<Incoming>, BoxFuture<'static, ()>);
+pub(super) type Connection = (SendRequest<Full<Bytes>>, BoxFuture<'static, ()>);
 
 impl Upstream {
     pub(super) async fn of(kubeconfig: Kubeconfig) -> Result<Self> {
