@@ -15,7 +15,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{sleep, timeout};
 
 const NAMESPACES: usize = 10;
-const NODES: usize = 100;
+const NODES: u32 = 100;
 /// Of a Deployment.
 const PODS_EACH: usize = 10;
 /// Pods of a namespace that are not of Deployments.
@@ -52,7 +52,7 @@ pub async fn build(server: &Server, pods: usize) -> Result<usize> {
     let deployments = pods.div_ceil(PODS_EACH);
     let nodes = (0..NODES).map(|number| create_node(api, number));
     all_of(nodes).await?;
-    let namespaces = (0..NAMESPACES).map(|number| create_team(api, team(number)));
+    let namespaces = (0..NAMESPACES).map(|number| create_team(api, number));
     all_of(namespaces).await?;
     all_of((0..deployments).map(|number| create_deployment(api, number))).await?;
     let pods = deployments * PODS_EACH + NAMESPACES * OTHER_PODS;
@@ -102,7 +102,7 @@ async fn until_ready(mut changes: UnboundedReceiver<Change>, count: usize) -> Re
     Ok(())
 }
 
-async fn create_node(api: &Api, number: usize) -> Result<()> {
+async fn create_node(api: &Api, number: u32) -> Result<()> {
     let name = format!("node-{number}");
     let node = json!({
         "apiVersion": "v1", "kind": "Node",
@@ -125,7 +125,7 @@ pub async fn renew_leases(api: &Api) -> Result<Infallible> {
         let renewed = json!({"spec": {"renewTime": renewal()}});
         api.merge(&format!("{LEASES}/node-{number}"), &renewed)
             .await?;
-        sleep(RENEWAL / NODES as u32).await;
+        sleep(RENEWAL / NODES).await;
     }
     bail!("there are no nodes")
 }
@@ -136,7 +136,8 @@ fn renewal() -> String {
 }
 
 /// Creates a namespace with some objects of many kinds.
-async fn create_team(api: &Api, namespace: String) -> Result<()> {
+async fn create_team(api: &Api, number: usize) -> Result<()> {
+    let namespace = team(number);
     create_namespace(api, &namespace).await?;
     let spec = |labels: &Value| json!({"metadata": {"labels": labels}, "spec": pod_spec("Always")});
     let labelled = |app: &str, replicas: usize| {

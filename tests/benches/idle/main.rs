@@ -1,7 +1,7 @@
-//! `make bench`: what a host costs at which nothing happens. All shipped plugins run in one host, on
-//! a cluster of ten thousand pods: the time, CPU time and memory until they are settled; then the
-//! host's CPU time and every request that reaches the API server while nothing changes, and while
-//! nodes renew their leases, as they do in any cluster.
+//! `make bench`: what a host costs at which nothing happens. All shipped plugins run in one host,
+//! on a cluster of ten thousand pods: the time, CPU time and memory until they are settled; then
+//! the host's CPU time and every request that reaches the API server while nothing changes, and
+//! while nodes renew their leases, as they do in any cluster.
 //!
 //! `PILOTHOUSE_IDLE_PODS` is another number of pods.
 
@@ -44,7 +44,11 @@ fn main() -> Result<()> {
 
 async fn run(pods: usize) -> Result<()> {
     println!("idle: all shipped plugins in one host, on a cluster of {pods} pods");
-    let server = Server::start_own(ServerOptions::default()).await?;
+    let server = Server::start_own(ServerOptions {
+        tells_progress: true,
+        ..ServerOptions::default()
+    })
+    .await?;
     let pods = cluster::build(&server, pods).await?;
     println!("  {pods} pods are ready");
     let all = settings::all_plugins()?;
