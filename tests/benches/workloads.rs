@@ -13,7 +13,7 @@ use anyhow::{Context, Error, Result, ensure};
 use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use pilothouse_tests::{
-    Api, Change, Doings, Fan, Host, Kubelets, Server, What, follow, name_of, path_of,
+    Api, Change, Doings, Fan, Host, Kubelets, Server, What, containers, follow, name_of, path_of,
     plugin_directory,
 };
 use serde_json::{Value, json};
@@ -323,20 +323,4 @@ fn owner(kind: &str, name: &str) -> Value {
             },
         },
     })
-}
-
-/// One container with what pods commonly have.
-fn containers(image: &str) -> Value {
-    let environment: Vec<Value> = (0..20)
-        .map(|number| json!({"name": format!("SETTING_{number}"), "value": "v".repeat(40)}))
-        .collect();
-    let probe = json!({"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10});
-    json!([{
-        "name": "main", "image": image, "env": environment,
-        "ports": [{"name": "http", "containerPort": 8080}],
-        "livenessProbe": probe, "readinessProbe": probe,
-        "resources": {
-            "requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "256Mi"},
-        },
-    }])
 }

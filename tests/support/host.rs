@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
-use crate::{cpu_of, memory_of};
+use crate::{cpu_of, memory_of, peak_memory_of};
 
 /// How the host is started.
 #[derive(Clone, Debug)]
@@ -180,11 +180,15 @@ impl Host {
         plugin.with_context(|| format!("{file} is not in /plugins"))
     }
 
+    /// Returns all entries in `/plugins`.
+    pub async fn plugins(&self) -> Result<Vec<Value>> {
+        let (_, body) = self.get("/plugins").await?;
+        Ok(serde_json::from_str(&body)?)
+    }
+
     /// The host answers before it has read the directory: then there is no entry yet.
     async fn plugin_if_known(&self, file: &str) -> Result<Option<Value>> {
-        let (_, body) = self.get("/plugins").await?;
-        let plugins: Vec<Value> = serde_json::from_str(&body)?;
-        let mut plugins = plugins.into_iter();
+        let mut plugins = self.plugins().await?.into_iter();
         Ok(plugins.find(|plugin| plugin["file"] == file))
     }
 
@@ -269,6 +273,11 @@ impl Host {
     /// Returns the host's resident memory in bytes.
     pub fn memory(&self) -> Result<u64> {
         memory_of(self.child.id().context("the host has ended")?)
+    }
+
+    /// Returns the most resident memory that the host has had, in bytes.
+    pub fn peak_memory(&self) -> Result<u64> {
+        peak_memory_of(self.child.id().context("the host has ended")?)
     }
 
     /// Returns the CPU time that the host has used.

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 mod api;
+mod bulk;
 mod faults;
 mod fickle;
 mod follow;
@@ -17,10 +18,12 @@ mod neighbour;
 mod process;
 pub mod proxy;
 mod random;
+mod requests;
 mod server;
 mod workloads;
 
 pub use api::{Api, status_of};
+pub use bulk::{all_of, chosen, create_namespace, define};
 pub use faults::{FaultOptions, FaultRig, HEALED};
 pub use fickle::{fickle, fickle_with_schema, named_fickle};
 pub use follow::{Change, Fan, What, follow};
@@ -29,10 +32,11 @@ pub use host::{Held, Host, HostOptions, RUNTIME_DIRECTORY, sum_of};
 pub use kubelet::{Doings, Kubelets, PLAN};
 pub use memory::{AgainSoon, rehearse, run_in_memory, unwritten};
 pub use neighbour::Neighbour;
-pub use process::{cpu_of, memory_of};
+pub use process::{cpu_of, memory_of, peak_memory_of};
 pub use random::Random;
+pub use requests::{Asked, requests_of};
 pub use server::{Server, ServerOptions, Snapshot};
-pub use workloads::{WorkloadRig, name_of, now, path_of};
+pub use workloads::{WorkloadRig, containers, name_of, now, path_of};
 
 /// Returns the path of a guest, which `make plugins` or `make guests` has built.
 pub fn guest(name: &str) -> PathBuf {

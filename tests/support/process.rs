@@ -6,10 +6,21 @@ use anyhow::{Context, Result};
 
 /// The resident memory of a process, in bytes.
 pub fn memory_of(process: u32) -> Result<u64> {
+    status_of(process, "VmRSS:")
+}
+
+/// The most resident memory that a process has had, in bytes.
+pub fn peak_memory_of(process: u32) -> Result<u64> {
+    status_of(process, "VmHWM:")
+}
+
+/// An amount of memory in the status of a process, in bytes.
+fn status_of(process: u32, name: &str) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let kilobytes = line.and_then(|line| line.split_whitespace().nth(1));
-    Ok(kilobytes.context("no VmRSS")?.parse::<u64>()? * 1024)
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next());
+    let kilobytes = kilobytes.with_context(|| format!("no {name}"))?;
+    Ok(kilobytes.parse::<u64>()? * 1024)
 }
 
 /// The CPU time that a process has used, in hundredths of a second: what Linux counts.

@@ -31,6 +31,9 @@ pub struct ServerOptions {
     pub tokens: Vec<String>,
     /// Sends every list and watch to etcd, where a compaction takes effect at once.
     pub no_watch_cache: bool,
+    /// Has etcd tell watches every five seconds how far it is, as kubeadm does. Otherwise the
+    /// bookmarks of a kind stay where they are while nothing of that kind changes.
+    pub tells_progress: bool,
 }
 
 pub struct Server {

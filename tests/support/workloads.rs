@@ -230,3 +230,19 @@ pub fn name_of(object: &Value) -> String {
     let name = object["metadata"]["name"].as_str();
     name.unwrap_or_default().to_owned()
 }
+
+/// One container with what pods commonly have.
+pub fn containers(image: &str) -> Value {
+    let environment: Vec<Value> = (0..20)
+        .map(|number| json!({"name": format!("SETTING_{number}"), "value": "v".repeat(40)}))
+        .collect();
+    let probe = json!({"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10});
+    json!([{
+        "name": "main", "image": image, "env": environment,
+        "ports": [{"name": "http", "containerPort": 8080}],
+        "livenessProbe": probe, "readinessProbe": probe,
+        "resources": {
+            "requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "256Mi"},
+        },
+    }])
+}

@@ -17,7 +17,7 @@ mod status;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response};
 use kube::client::Body;
 use tokio::time::Instant;
 
@@ -109,6 +109,13 @@ pub(crate) struct Terms<'a> {
     pub(crate) plugin: Option<&'a str>,
 }
 
+/// The whole body of an answer, and the entity tag that names this state of it, if it has one (RFC
+/// 9110, 8.8.3).
+pub(crate) struct Answer {
+    pub(crate) body: Vec<u8>,
+    pub(crate) tag: Option<HeaderValue>,
+}
+
 impl Client {
     /// This client, with `limits` and `observer`.
     #[must_use]
@@ -154,11 +161,22 @@ impl Client {
         request: &Request<Vec<u8>>,
         terms: Terms<'_>,
     ) -> Result<Vec<u8>, RequestError> {
+        let answer = self.fetch_tagged(request, terms).await;
+        answer.map(|answer| answer.body)
+    }
+
+    /// As [`Client::fetch`], with the answer's entity tag. If the request has one
+    /// (`If-None-Match`), an answer that has not changed is an error with the code 304.
+    pub(crate) async fn fetch_tagged(
+        &self,
+        request: &Request<Vec<u8>>,
+        terms: Terms<'_>,
+    ) -> Result<Answer, RequestError> {
         let started = Instant::now();
         let answer = self.repeat(request, terms).await;
         self.observer.ended(request.method(), started.elapsed());
-        if let Ok(body) = &answer {
-            self.observer.received(request.method(), body.len());
+        if let Ok(answer) = &answer {
+            self.observer.received(request.method(), answer.body.len());
         }
         answer
     }
@@ -184,7 +202,7 @@ impl Client {
         &self,
         request: &Request<Vec<u8>>,
         terms: Terms<'_>,
-    ) -> Result<Vec<u8>, RequestError> {
+    ) -> Result<Answer, RequestError> {
         let lane = self.limits.lane(terms.plugin);
         // The host's own requests are unrelated, so they do not wait for each other.
         let queues = terms.plugin.is_some();
@@ -231,12 +249,14 @@ impl Client {
         request: Request<Vec<u8>>,
         terms: Terms<'_>,
         is_repeat: bool,
-    ) -> Result<Vec<u8>, RequestError> {
+    ) -> Result<Answer, RequestError> {
         let mut sent = Sent::new(&*self.observer, request.method(), is_repeat);
         self.observer.sent(request.method(), request.body().len());
         let answered = tokio::time::timeout(terms.deadline, async {
             let response = self.head(request, &mut sent).await?;
-            collect(response.into_body(), terms.limit).await
+            let tag = response.headers().get(http::header::ETAG).cloned();
+            let body = collect(response.into_body(), terms.limit).await?;
+            Ok(Answer { body, tag })
         });
         answered
             .await

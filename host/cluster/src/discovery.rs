@@ -4,6 +4,9 @@
 //! The answer is kept until a kind is requested that it does not contain. A group whose own server
 //! is down hides no other group (client-go's `TestAggregatedServerGroupsAndResourcesWithErrors`).
 //! The kinds of such a group are reported as unanswered, not as unknown.
+//!
+//! Whoever asks again names the documents that it has (`If-None-Match`, as client-go's cached
+//! discovery does), and the server sends them only if they have changed.
 
 mod catalog;
 mod documents;
@@ -15,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
+use http::HeaderValue;
 use parking_lot::{Mutex, RwLock};
 use pilothouse_core::{Kind, ServedKind};
 use tokio::time::Instant;
@@ -23,7 +27,7 @@ pub use catalog::{Resource, Subresource};
 pub use error::DiscoveryError;
 pub use path::ResourcePathError;
 
-use crate::client::{CanRepeat, Client, RequestError, Terms};
+use crate::client::{Answer, CanRepeat, Client, RequestError, Terms};
 use catalog::Catalog;
 use documents::Root;
 
@@ -56,6 +60,12 @@ const GONE_AFTER: Duration = Duration::from_secs(20);
 /// Data must be older than this before a mismatch with a kind's known scope makes the server be
 /// asked again. Long, because most mismatches are mistakes of a plugin.
 const DOUBTFUL: Duration = Duration::from_secs(60);
+
+/// The two documents that lead to all others.
+const ROOTS: [&str; 2] = ["/api", "/apis"];
+
+/// A document, and the entity tag of this state of it, if it has one.
+type Tagged<T> = (T, Option<HeaderValue>);
 
 /// A cache of the server's discovery data.
 pub struct Discovery {
@@ -223,7 +233,11 @@ impl Discovery {
             return Err(DiscoveryError::Again(cause.clone()));
         }
         let mut catalog = match self.ask().await {
-            Ok(catalog) => catalog,
+            Ok(Some(catalog)) => catalog,
+            Ok(None) => {
+                *asked = Some(Instant::now());
+                return Ok(self.catalog().unwrap_or_default());
+            }
             Err(error) => {
                 *failed = Some((Instant::now(), error.to_string()));
                 return Err(error);
@@ -240,19 +254,24 @@ impl Discovery {
         Ok(catalog)
     }
 
-    async fn ask(&self) -> Result<Catalog, DiscoveryError> {
+    /// Asks which kinds there are. `None`: those that are known.
+    async fn ask(&self) -> Result<Option<Catalog>, DiscoveryError> {
+        let Some(roots) = self.ask_roots().await else {
+            return Ok(None);
+        };
         let mut catalog = Catalog::default();
         let mut pending = Vec::new();
         let mut refused = Vec::new();
-        for path in ["/api", "/apis"] {
-            match self.read(path, documents::parse_root).await {
-                Ok(Root::Aggregated { resources, stale }) => {
+        for (path, answer) in ROOTS.into_iter().zip(roots) {
+            match answer {
+                Ok((Root::Aggregated { resources, stale }, tag)) => {
                     catalog.add(resources);
+                    catalog.tags.extend(tag);
                     for api_version in stale {
                         catalog.fail(api_version, "its server does not answer".to_owned());
                     }
                 }
-                Ok(Root::Legacy(versions)) => pending.extend(versions),
+                Ok((Root::Legacy(versions), _)) => pending.extend(versions),
                 // A server that only serves CRDs has no core group
                 // (`TestDiscoveryToleratesMissingCoreGroup`).
                 Err(error) if error.code() == Some(404) => {}
@@ -271,7 +290,27 @@ impl Discovery {
             catalog.fail(path.to_owned(), error.to_string());
         }
         self.ask_versions(&mut catalog, pending).await;
-        Ok(catalog)
+        Ok(Some(catalog))
+    }
+
+    /// Reads the two documents. `None`: both are as they were.
+    async fn ask_roots(&self) -> Option<Vec<Result<Tagged<Root>, RequestError>>> {
+        let known = self.catalog();
+        let tags = known.as_ref().and_then(|known| known.tags_of_all());
+        let mut roots = Vec::new();
+        for (number, path) in ROOTS.into_iter().enumerate() {
+            let tag = tags.and_then(|tags| tags.get(number));
+            roots.push(self.read(path, tag, documents::parse_root).await);
+        }
+        if tags.is_some() && roots.iter().all(is_unchanged) {
+            return None;
+        }
+        for (path, root) in ROOTS.into_iter().zip(&mut roots) {
+            if is_unchanged(root) {
+                *root = self.read(path, None, documents::parse_root).await;
+            }
+        }
+        Some(roots)
     }
 
     /// Servers before 1.26, and those behind a proxy that drops the Accept header, have one
@@ -285,46 +324,66 @@ impl Discovery {
             };
             let path = format!("{root}/{api_version}");
             let answer = self
-                .read(&path, |body| documents::parse_version(&api_version, body))
+                .read(&path, None, |body| {
+                    documents::parse_version(&api_version, body)
+                })
                 .await;
             (api_version, answer)
         });
         let answers: Vec<_> = answers.buffered(CONCURRENT_DOCUMENTS).collect().await;
         for (api_version, answer) in answers {
             match answer {
-                Ok(resources) => catalog.add(resources),
+                Ok((resources, _)) => catalog.add(resources),
                 Err(error) => catalog.fail(api_version, error.to_string()),
             }
         }
     }
 
+    /// Reads a document, unless it is still the one with this tag: then the error's code is 304.
     async fn read<T>(
         &self,
         path: &str,
+        tag: Option<&HeaderValue>,
         parse: impl Fn(&[u8]) -> serde_json::Result<T>,
-    ) -> Result<T, RequestError> {
-        let body = match self.get(path, ACCEPT).await {
+    ) -> Result<Tagged<T>, RequestError> {
+        let answer = match self.get(path, ACCEPT, tag).await {
             // The server is too old or too strict to ignore the media types it does not know.
-            Err(error) if error.code() == Some(406) => self.get(path, "application/json").await?,
+            Err(error) if error.code() == Some(406) => {
+                self.get(path, "application/json", None).await?
+            }
             answer => answer?,
         };
-        parse(&body).map_err(RequestError::Answer)
+        let parsed = parse(&answer.body).map_err(RequestError::Answer)?;
+        Ok((parsed, answer.tag))
     }
 
-    async fn get(&self, path: &str, accept: &str) -> Result<Vec<u8>, RequestError> {
-        let request = http::Request::get(path)
-            .header(http::header::ACCEPT, accept)
-            .body(Vec::new());
-        let request =
-            request.map_err(|error| RequestError::Transport(kube::Error::HttpError(error)))?;
+    async fn get(
+        &self,
+        path: &str,
+        accept: &str,
+        tag: Option<&HeaderValue>,
+    ) -> Result<Answer, RequestError> {
+        let mut request = http::Request::get(path).header(http::header::ACCEPT, accept);
+        if let Some(tag) = tag {
+            request = request.header(http::header::IF_NONE_MATCH, tag);
+        }
+        let request = request
+            .body(Vec::new())
+            .map_err(|error| RequestError::Transport(kube::Error::HttpError(error)))?;
         let terms = Terms {
             deadline: DEADLINE,
             limit: MAX_DOCUMENT,
             can_repeat: CanRepeat::Read,
             plugin: None,
         };
-        self.client.fetch(&request, terms).await
+        self.client.fetch_tagged(&request, terms).await
     }
+}
+
+/// Whether the document is the one whose tag was named.
+fn is_unchanged<T>(answer: &Result<T, RequestError>) -> bool {
+    let error = answer.as_ref().err();
+    error.and_then(RequestError::code) == Some(304)
 }
 
 #[cfg(test)]

@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig, WasmFeatures};
 
 use crate::run::stopwatch::{self, Clocks, Stopwatch};
 use crate::secret::Secret;
+use crate::ticker::{Ticker, Ticking};
 
-/// Time between two ticks. A timeout is exact to about one tick. Ten ticks a second would be
-/// enough, and 200 are no noticeable load.
+/// Time between two ticks while a guest runs. A timeout is exact to about one tick. Ten ticks a
+/// second would be enough, and 200 are no noticeable load beside a guest.
 const TICK: Duration = Duration::from_millis(5);
 /// Deep enough for Python's interpreter, small enough that an overflow is found quickly and that
 /// the stack fits any worker thread.
@@ -102,7 +102,7 @@ pub struct Engine {
     wasmtime: wasmtime::Engine,
     tick: Duration,
     clocks: Clocks,
-    ticker: Option<Arc<JoinHandle<()>>>,
+    ticker: Option<Arc<Ticker>>,
     secret: Secret,
     /// How many more instances may be kept between calls.
     idle_room: Arc<AtomicU32>,
@@ -119,12 +119,12 @@ impl Drop for IdleRoom {
 
 impl Engine {
     /// Creates an engine and, unless it is switched off, its ticker thread. The thread ends by
-    /// itself within one tick after the last clone is dropped.
+    /// itself within a second after the last clone is dropped.
     pub fn new(options: &EngineOptions) -> Result<Self, EngineError> {
         let wasmtime = wasmtime::Engine::new(&config(options)).map_err(EngineError::Create)?;
         let ticker = match options.tick {
             Some(tick) => Some(Arc::new(
-                spawn_ticker(&wasmtime, tick).map_err(EngineError::Ticker)?,
+                start_ticker(&wasmtime, tick).map_err(EngineError::Ticker)?,
             )),
             None => None,
         };
@@ -155,9 +155,12 @@ impl Engine {
 
     /// True if timeouts are enforced. Without a ticker, only fuel ends a run.
     pub fn is_ticking(&self) -> bool {
-        self.ticker
-            .as_ref()
-            .is_some_and(|ticker| !ticker.is_finished())
+        self.ticker.as_ref().is_some_and(|ticker| ticker.is_alive())
+    }
+
+    /// A run begins, which has to be timed until this is dropped.
+    pub(crate) fn begin_run(&self) -> Option<Ticking> {
+        self.ticker.as_ref().map(|ticker| ticker.run())
     }
 
     /// An engine whose code runs on an engine made by [`Engine::new`], for a process that only
@@ -208,19 +211,15 @@ pub(crate) fn ticks(timeout: Duration, tick: Duration) -> u64 {
         .saturating_add(1)
 }
 
-fn spawn_ticker(engine: &wasmtime::Engine, tick: Duration) -> std::io::Result<JoinHandle<()>> {
+fn start_ticker(engine: &wasmtime::Engine, tick: Duration) -> std::io::Result<Ticker> {
     let engine = engine.weak();
-    thread::Builder::new()
-        .name("epoch-ticker".into())
-        .spawn(move || {
-            loop {
-                thread::sleep(tick);
-                let Some(engine) = engine.upgrade() else {
-                    return;
-                };
-                engine.increment_epoch();
-            }
-        })
+    Ticker::start(tick, move |is_running| {
+        let engine = engine.upgrade();
+        if let (true, Some(engine)) = (is_running, &engine) {
+            engine.increment_epoch();
+        }
+        engine.is_some()
+    })
 }
 
 fn config(options: &EngineOptions) -> Config {

@@ -16,6 +16,7 @@ mod load;
 mod log;
 mod run;
 mod secret;
+mod ticker;
 
 pub use bindings::ABI_VERSION;
 pub use compile::code_cache::{CacheError, CacheStats, CodeCache};

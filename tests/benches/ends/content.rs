@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
-use pilothouse_tests::{Api, Host, Server, plugin_directory};
+use pilothouse_tests::{Api, Host, Server, all_of, create_namespace, define, plugin_directory};
 use serde_json::{Value, json};
 
 use crate::census::Census;
 use crate::usage::Reading;
-use crate::{all_of, counting_server, create_namespace, define, until_gone, until_idle};
+use crate::{counting_server, until_gone, until_idle};
 
 const PLUGIN: &str = "namespace";
 const SETTINGS: &str = r#"

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::future::try_join_all;
-use pilothouse_tests::{Change, Fan, Host, Server, What, follow, plugin_directory};
+use pilothouse_tests::{
+    Change, Fan, Host, Server, What, all_of, create_namespace, define, follow, plugin_directory,
+};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
@@ -12,7 +14,7 @@ use tokio::time::timeout;
 use crate::census::Census;
 use crate::shape::{KINDS, Member, NAMESPACE, Shape, collection, create};
 use crate::usage::{Reading, Usage};
-use crate::{PATIENCE, all_of, counting_server, create_namespace, define, until_gone, until_idle};
+use crate::{PATIENCE, counting_server, until_gone, until_idle};
 
 const PLUGIN: &str = "garbage-collector";
 const SETTINGS: &str = r#"

@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use http::Method;
-use pilothouse_tests::{Host, Server};
-use serde_json::Value;
+use anyhow::Result;
+use pilothouse_tests::{Host, Server, requests_of};
 use tokio::time::Instant;
 
 /// What the host has used so far.
@@ -45,26 +43,16 @@ impl Reading {
     }
 }
 
-/// Counts the requests that the server has had from the host. Those without a resource, such as
-/// discovery, count as `discovery`.
+/// Counts the requests that the server has had from the host, by verb. Those without a resource
+/// count as `discovery`.
 async fn requests(server: &Server) -> Result<BTreeMap<String, u64>> {
-    let text = server.api.request_text(Method::GET, "/testing/requests");
-    let answer: Value = serde_json::from_str(&text.await?)?;
-    let records = answer["requests"].as_array();
     let mut counts = BTreeMap::new();
-    for record in records.context("the server counts no requests")? {
-        let agent = record["userAgent"].as_str().unwrap_or_default();
-        if !agent.starts_with("pilothouse/") {
-            continue;
-        }
-        let verb = match record["path"].as_str() {
-            Some(_) => "discovery",
-            None => record["verb"]
-                .as_str()
-                .context("a request without a verb")?,
+    for (asked, count) in requests_of(server, "pilothouse/").await? {
+        let verb = match asked.is_about_a_resource() {
+            true => asked.verb,
+            false => "discovery".to_owned(),
         };
-        let count = record["count"].as_u64().unwrap_or_default();
-        *counts.entry(verb.to_owned()).or_default() += count;
+        *counts.entry(verb).or_default() += count;
     }
     Ok(counts)
 }

@@ -115,6 +115,9 @@ fn spawn(directory: &TempDir, port: &Port, options: &ServerOptions) -> Result<Ch
     for token in &options.tokens {
         command.args(["--token", token]);
     }
+    if options.tells_progress {
+        command.args(["--etcd-progress-interval", "5s"]);
+    }
     if options.no_watch_cache {
         command.arg("--watch-cache=false");
     }

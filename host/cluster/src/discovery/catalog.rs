@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use http::HeaderValue;
 use pilothouse_core::{Kind, ServedKind};
 
 use super::error::DiscoveryError;
@@ -83,6 +84,8 @@ pub(super) struct Catalog {
     /// Kinds that have been removed because their paths no longer exist. The server has not said
     /// that it does not serve them.
     forgotten: BTreeSet<Kind>,
+    /// The entity tags of the documents that it is from.
+    pub(super) tags: Vec<HeaderValue>,
 }
 
 impl Catalog {
@@ -113,6 +116,12 @@ impl Catalog {
                 tracing::warn!(group, error = cause, "discovery of a group failed");
             }
         }
+    }
+
+    /// The tags of the two documents, if these say all that is known.
+    pub(super) fn tags_of_all(&self) -> Option<&[HeaderValue]> {
+        let is_all = self.tags.len() == super::ROOTS.len() && self.forgotten.is_empty();
+        is_all.then_some(&self.tags[..])
     }
 
     pub(super) fn remove(&mut self, kind: &Kind) {

@@ -1,3 +1,5 @@
+mod unchanged;
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -101,6 +101,8 @@ pub(crate) struct Seen {
     pub(crate) line: String,
     pub(crate) content_type: String,
     pub(crate) accept: String,
+    /// The entity tag in `If-None-Match`; empty if there is none.
+    pub(crate) tag: String,
     /// The impersonated user; empty if there is none.
     pub(crate) user: String,
     pub(crate) body: Value,
@@ -180,6 +182,7 @@ impl Scenario {
                 line: format!("{} {}", head.method, head.uri),
                 content_type: header(http::header::CONTENT_TYPE),
                 accept: header(http::header::ACCEPT),
+                tag: header(http::header::IF_NONE_MATCH),
                 user: header(http::HeaderName::from_static("impersonate-user")),
                 body: serde_json::from_slice(&body).unwrap_or_default(),
                 at,

@@ -334,6 +334,9 @@ impl WatchMachine {
         if is_change && matches!(order, Order::New | Order::Same) {
             self.silence.changed();
         }
+        if order == Order::New {
+            self.silence.moved();
+        }
         order
     }
 

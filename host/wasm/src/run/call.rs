@@ -64,6 +64,7 @@ impl Site<'_> {
         call: impl FnOnce(&Controller, &mut Store<StoreState>) -> wasmtime::Result<T>,
     ) -> (Call<T>, Option<FreshInstance>) {
         let started = Instant::now();
+        let _timed = self.engine.begin_run();
         let watch = self.engine.stopwatch(self.limits.timeout);
         let mut store = Store::new(self.engine.wasmtime(), state);
         store.limiter(|state| &mut state.limiter);
@@ -98,6 +99,7 @@ impl Site<'_> {
         call: impl FnOnce(&Controller, &mut Store<StoreState>) -> wasmtime::Result<T>,
     ) -> (Call<T>, Option<Kept>) {
         let started = Instant::now();
+        let _timed = self.engine.begin_run();
         let watch = self.engine.stopwatch(self.limits.timeout);
         // The memory of the earlier calls is still allocated, so it still counts.
         state.limiter.hold(kept.store.data().limiter.used());

@@ -14,8 +14,8 @@ const etcdStartTimeout = 30 * time.Second
 
 // startEtcd runs etcd in this process on a free port of its own. Writes skip
 // fsync: they survive the end of the process, however sudden, but not that of
-// the machine.
-func startEtcd(dataDir string) (*embed.Etcd, error) {
+// the machine. Every so often it tells watches how far it is; 0 is etcd's default.
+func startEtcd(dataDir string, progress time.Duration) (*embed.Etcd, error) {
 	loopback := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
 	config := embed.NewConfig()
 	config.Dir = filepath.Join(dataDir, "etcd")
@@ -26,6 +26,9 @@ func startEtcd(dataDir string) (*embed.Etcd, error) {
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
 	config.LogLevel = "panic"
 	config.UnsafeNoFsync = true
+	if progress > 0 {
+		config.WatchProgressNotifyInterval = progress
+	}
 	// A cluster of one elects itself; there is nobody to wait for.
 	config.TickMs, config.ElectionMs = 10, 100
 

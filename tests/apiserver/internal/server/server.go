@@ -35,6 +35,8 @@ type Options struct {
 	Tokens             map[string]*user.DefaultInfo
 	Kubeconfig         string
 	CompactionInterval time.Duration
+	// ProgressInterval is how often etcd tells watches how far it is.
+	ProgressInterval time.Duration
 }
 
 // Server is an API server with its etcd.
@@ -46,7 +48,7 @@ type Server struct {
 
 // New starts etcd and puts the API server together, but does not serve yet.
 func New(options Options) (*Server, error) {
-	etcd, err := startEtcd(options.DataDir)
+	etcd, err := startEtcd(options.DataDir, options.ProgressInterval)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,8 @@ use super::failure_class::FailureClass;
 /// answer it is probed half as often, up to this many times.
 const MAX_PROBE_DOUBLINGS: u32 = 6;
 
-/// After this many watches in a row without a change, about half a minute, the server is probed.
+/// After this many watches in a row without a change, about half a minute, the server is probed,
+/// unless they have brought the position further.
 const QUIET_WATCHES_PER_PROBE: u32 = 3;
 
 /// How long nothing has changed, and whether a probe is due.
@@ -17,6 +18,8 @@ pub(super) struct WatchSilence {
     quiet_watches: u32,
     /// True if the current watch has brought a change.
     has_changes: bool,
+    /// True if a bookmark of the current watch was beyond the position.
+    has_moved: bool,
     /// The server may have been rolled back since it was last probed, so a probe is due.
     owes_probe: bool,
     /// Number of probes in a row whose answers were useless.
@@ -40,11 +43,18 @@ impl WatchSilence {
     pub(super) fn listed(&mut self) {
         self.quiet_watches = 0;
         self.has_changes = false;
+        self.has_moved = false;
     }
 
     /// The current watch has brought a change.
     pub(super) fn changed(&mut self) {
         self.has_changes = true;
+    }
+
+    /// A bookmark of the current watch was beyond the position: a server that had been rolled back
+    /// to before the position could not have sent it.
+    pub(super) fn moved(&mut self) {
+        self.has_moved = true;
     }
 
     /// The current watch has ended. Returns whether it had brought a change.
@@ -54,10 +64,11 @@ impl WatchSilence {
 
     /// The watch that has ended worked, with or without changes.
     pub(super) fn count(&mut self, had_changes: bool) {
-        self.quiet_watches = if had_changes {
-            0
-        } else {
-            self.quiet_watches + 1
+        let has_moved = std::mem::take(&mut self.has_moved);
+        self.quiet_watches = match (had_changes, has_moved) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => self.quiet_watches + 1,
         };
     }
 
@@ -100,6 +111,7 @@ impl WatchSilence {
     /// The count to the next probe starts over, and the kind remains a quiet one.
     fn watch_again(&mut self) {
         self.quiet_watches = self.quiet_watches.min(1);
+        self.has_moved = false;
     }
 }
 
@@ -123,6 +135,21 @@ mod tests {
         assert!(silence.is_probe_due());
         silence.count(true);
         assert!(!silence.is_quiet());
+    }
+
+    #[test]
+    fn no_probe_is_due_while_bookmarks_move_the_position() {
+        let mut silence = WatchSilence::default();
+        for _ in 0..9 {
+            silence.moved();
+            assert!(!silence.take_changes());
+            silence.count(false);
+            assert!(silence.is_quiet() && !silence.is_probe_due());
+        }
+        silence.count(false);
+        assert!(!silence.is_probe_due());
+        silence.count(false);
+        assert!(silence.is_probe_due(), "once they no longer do");
     }
 
     #[test]

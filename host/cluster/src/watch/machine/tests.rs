@@ -367,6 +367,24 @@ fn after_half_a_minute_without_a_change_the_server_is_asked_where_it_is() {
 }
 
 #[test]
+fn a_server_whose_bookmarks_go_on_is_not_asked_where_it_is() {
+    let mut state = watching("10");
+    state.watch_ended(WatchEnd::Quiet, 10 * SECOND, 0);
+    for number in 11..20 {
+        let version = number.to_string();
+        state.advance(&self::version(&version), false);
+        state.watch_ended(WatchEnd::Closed, 9 * SECOND, 1);
+        assert!(is_watch(&state.next(), &version));
+    }
+    for _ in 0..2 {
+        assert!(is_watch(&state.next(), "19"));
+        state.advance(&version("19"), false);
+        state.watch_ended(WatchEnd::Closed, 9 * SECOND, 1);
+    }
+    assert_eq!(state.next(), NextRequest::Probe, "they are where they were");
+}
+
+#[test]
 fn after_a_lost_connection_the_server_is_asked_where_it_is() {
     let mut state = watching("10");
     state.watch_ended(WatchEnd::Failed(FailureClass::Lost), 60 * SECOND, 5);
