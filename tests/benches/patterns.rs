@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::stream::{self, StreamExt, TryStreamExt};
-use pilothouse_tests::{Host, Server, plugin_directory};
+use pilothouse_tests::{Host, Server, define, plugin_directory};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -31,7 +31,8 @@ async fn run() -> Result<()> {
     println!("patterns: a plugin that reads `*`, by an index of a label");
     let server = Server::start().await?;
     measure(&server, "the kinds of the server, hardly an object").await?;
-    define(&server).await?;
+    let kinds: Vec<String> = (0..KINDS).map(|kind| format!("Thing{kind}")).collect();
+    define(&server.api, &kinds).await?;
     let each = OBJECTS / KINDS;
     stream::iter((0..OBJECTS).map(|number| (number % KINDS, number / KINDS)))
         .map(|(kind, number)| create(&server, kind, number))
@@ -40,37 +41,6 @@ async fn run() -> Result<()> {
         .await?;
     let what = format!("and {KINDS} more kinds of {each} objects");
     measure(&server, &what).await
-}
-
-/// Defines the kinds, and waits until the server serves them.
-async fn define(server: &Server) -> Result<()> {
-    for kind in 0..KINDS {
-        let plural = format!("thing{kind}s");
-        let definition = json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": format!("{plural}.bench.dev")},
-            "spec": {
-                "group": "bench.dev", "scope": "Namespaced",
-                "names": {
-                    "plural": plural, "singular": format!("thing{kind}"),
-                    "kind": format!("Thing{kind}"),
-                },
-                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-                    },
-                }}],
-            },
-        });
-        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        server.api.create(definitions, &definition).await?;
-    }
-    for kind in 0..KINDS {
-        let path = format!("/apis/bench.dev/v1/thing{kind}s");
-        let is_served = |found: Option<&Value>| found.is_some();
-        server.api.eventually(&path, "served", is_served).await?;
-    }
-    Ok(())
 }
 
 /// Creates an object with an owner, labels and a spec, as an operator's are.

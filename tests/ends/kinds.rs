@@ -1,9 +1,7 @@
 //! The kinds whose objects take part, and how their objects are addressed.
 
-use serde_json::{Value, json};
-
-/// The collection of the definitions of custom kinds.
-pub const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+use pilothouse_tests::definition;
+use serde_json::Value;
 
 /// A kind whose objects own or are owned.
 pub struct KindOf {
@@ -75,23 +73,7 @@ impl KindOf {
 
 /// The definitions of the custom kinds.
 pub fn definitions() -> [Value; 2] {
-    [
-        definition("gadgets", "gadget", "Gadget", "Namespaced"),
-        definition("beacons", "beacon", "Beacon", "Cluster"),
-    ]
-}
-
-fn definition(plural: &str, singular: &str, kind: &str, scope: &str) -> Value {
-    let schema = json!({"openAPIV3Schema": {
-        "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-    }});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.example.dev")},
-        "spec": {
-            "group": "example.dev", "scope": scope,
-            "names": {"plural": plural, "singular": singular, "kind": kind},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
-        },
-    })
+    let mut beacon = definition("example.dev", "Beacon");
+    beacon["spec"]["scope"] = "Cluster".into();
+    [definition("example.dev", "Gadget"), beacon]
 }

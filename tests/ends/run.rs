@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use pilothouse_tests::{Random, Server, WorkloadRig};
+use pilothouse_tests::{DEFINITIONS, Random, Server, WorkloadRig};
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -13,7 +13,7 @@ use crate::actor::{Actor, Doings, Thing};
 use crate::ending::shortcomings;
 use crate::faults::Faults;
 use crate::judge::{Verdict, judge};
-use crate::kinds::{DEFINITIONS, KINDS, definitions};
+use crate::kinds::{KINDS, definitions};
 use crate::scenario::{finish, live, object};
 use crate::witness::Witness;
 use crate::world::{Keepers, World};

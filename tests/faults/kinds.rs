@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 use pilothouse_tests::proxy::{all, complete_lists, error_event, is_patient, watches, writes};
-use pilothouse_tests::{FaultOptions, FaultRig, HEALED};
+use pilothouse_tests::{DEFINITIONS, FaultOptions, FaultRig, HEALED};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -21,7 +21,6 @@ async fn a_kind_that_goes_and_comes_back_takes_its_plugin_along_and_no_other() -
         ..FaultOptions::default()
     };
     let mut rig = FaultRig::without_host(options).await?;
-    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let widgets = format!("/apis/example.dev/v1/namespaces/{}/widgets", rig.namespace);
     let api = rig.server.api.clone();
     let path = rig.path("configmaps", "a");
@@ -30,7 +29,7 @@ async fn a_kind_that_goes_and_comes_back_takes_its_plugin_along_and_no_other() -
             |found: Option<&Value>| found.is_some_and(|found| found["data"]["size"] == size);
         api.eventually(&path, size, is_so).await.map(drop)
     };
-    api.create(definitions, &widget_definition("widgets", "Namespaced"))
+    api.create(DEFINITIONS, &widget_definition("widgets", "Namespaced"))
         .await?;
     api.eventually(&widgets, "served", |found| found.is_some())
         .await?;
@@ -39,7 +38,7 @@ async fn a_kind_that_goes_and_comes_back_takes_its_plugin_along_and_no_other() -
     api.create(&widgets, &widget(1)).await?;
     size_is("1").await?;
 
-    api.delete(&format!("{definitions}/widgets.example.dev"))
+    api.delete(&format!("{DEFINITIONS}/widgets.example.dev"))
         .await?;
     api.eventually(&widgets, "gone", |found| found.is_none())
         .await?;
@@ -51,7 +50,7 @@ async fn a_kind_that_goes_and_comes_back_takes_its_plugin_along_and_no_other() -
     rig.readdress("a", "10.1.1.1").await?;
     rig.is_right_within(HEALED).await?;
 
-    api.create(definitions, &widget_definition("widgets", "Namespaced"))
+    api.create(DEFINITIONS, &widget_definition("widgets", "Namespaced"))
         .await?;
     api.eventually(&widgets, "served", |found| found.is_some())
         .await?;
@@ -66,9 +65,8 @@ async fn is_made_anew(before: (&str, &str), after: (&str, &str)) -> Result<()> {
         ..FaultOptions::default()
     };
     let mut rig = FaultRig::without_host(options).await?;
-    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let api = rig.server.api.clone();
-    api.create(definitions, &widget_definition(before.0, before.1))
+    api.create(DEFINITIONS, &widget_definition(before.0, before.1))
         .await?;
     let everywhere = format!("/apis/example.dev/v1/{}", before.0);
     api.eventually(&everywhere, "served", |found| found.is_some())
@@ -76,11 +74,11 @@ async fn is_made_anew(before: (&str, &str), after: (&str, &str)) -> Result<()> {
     rig.start_host().await?;
     rig.web().await?;
 
-    api.delete(&format!("{definitions}/{}.example.dev", before.0))
+    api.delete(&format!("{DEFINITIONS}/{}.example.dev", before.0))
         .await?;
     api.eventually(&everywhere, "gone", |found| found.is_none())
         .await?;
-    api.create(definitions, &widget_definition(after.0, after.1))
+    api.create(DEFINITIONS, &widget_definition(after.0, after.1))
         .await?;
     let (namespace, plural) = (&rig.namespace, after.0);
     let is_namespaced = after.1 == "Namespaced";

@@ -2,25 +2,10 @@
 //! `optional` runs through the host and a real API server.
 
 use anyhow::{Context, Result};
-use pilothouse_tests::{Host, Server, plugin_directory};
+use pilothouse_tests::{DEFINITIONS, Host, Server, definition, plugin_directory};
 use serde_json::{Value, json};
 
 const FILE: &str = "optional.wasm";
-
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-
-fn definition() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "gadgets.example.dev"},
-        "spec": {
-            "group": "example.dev", "scope": "Namespaced",
-            "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
-            "versions": [{"name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object"}}}],
-        },
-    })
-}
 
 #[tokio::test]
 async fn a_plugin_runs_without_an_optional_kind_and_with_it_and_without_it_again() -> Result<()> {
@@ -61,7 +46,10 @@ async fn a_plugin_runs_without_an_optional_kind_and_with_it_and_without_it_again
     assert!(told.get("quarantine").is_none());
     server.api.delete(&format!("{config_maps}/b")).await?;
 
-    server.api.create(DEFINITIONS, &definition()).await?;
+    server
+        .api
+        .create(DEFINITIONS, &definition("example.dev", "Gadget"))
+        .await?;
     let is_served = |plugin: &Value| plugin.get("notServed").is_none();
     host.eventually(FILE, "told of the kind", is_served).await?;
     let gadgets = format!("/apis/example.dev/v1/namespaces/{namespace}/gadgets");

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
 use pilothouse_tests::proxy::{Answer, Proxy, reads};
-use pilothouse_tests::{Host, Server, plugin_directory};
+use pilothouse_tests::{DEFINITIONS, Host, Server, definition, plugin_directory};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -17,21 +17,6 @@ const GRANTED: &str = r#"
 reads = ["*"]
 writes = [{ kind = "ConfigMap" }, { kind = "*", verbs = ["delete"] }]
 "#;
-
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-
-fn definition() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "gadgets.example.dev"},
-        "spec": {
-            "group": "example.dev", "scope": "Namespaced",
-            "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
-            "versions": [{"name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object"}}}],
-        },
-    })
-}
 
 /// A server, a host with the guest behind a proxy, and a namespace of the test's own.
 struct Rig {
@@ -131,7 +116,10 @@ async fn a_kind_that_is_defined_later_is_found_and_let_go_when_it_is_removed() -
     let watched = rig.listed().await?;
     assert!(watched.contains("v1/Secret") && watched.contains("apps/v1/Deployment"));
 
-    rig.server.api.create(DEFINITIONS, &definition()).await?;
+    rig.server
+        .api
+        .create(DEFINITIONS, &definition("example.dev", "Gadget"))
+        .await?;
     let mut with_kind = built_in.clone();
     with_kind["kinds"] = "example.dev/v1/Gadget".into();
     rig.counted(&with_kind).await?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use pilothouse_tests::{Host, HostOptions, Server, plugin_directory};
+use pilothouse_tests::{DEFINITIONS, Host, HostOptions, Server, plugin_directory};
 use serde_json::json;
 
 #[tokio::test]
@@ -61,13 +61,7 @@ async fn a_kind_that_is_defined_later_is_picked_up() -> Result<()> {
             }}}],
         },
     });
-    server
-        .api
-        .create(
-            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-            &definition,
-        )
-        .await?;
+    server.api.create(DEFINITIONS, &definition).await?;
     host.eventually("widgets.wasm", "running", |plugin| {
         plugin["state"] == "running"
     })

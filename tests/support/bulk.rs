@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 
-use crate::Api;
+use crate::{Api, DEFINITIONS, definition};
 
 /// How many requests are under way at a time while objects are created or deleted.
 const AT_ONCE: usize = 16;
@@ -23,27 +23,14 @@ pub fn chosen(variable: &str, otherwise: usize) -> Result<usize> {
 }
 
 /// Defines namespaced kinds of the group `bench.dev`, and waits until the server serves them.
-pub async fn define(api: &Api, kinds: &[(&str, &str)]) -> Result<()> {
-    for (plural, kind) in kinds {
-        let definition = json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": format!("{plural}.bench.dev")},
-            "spec": {
-                "group": "bench.dev", "scope": "Namespaced",
-                "names": {"plural": plural, "singular": kind.to_lowercase(), "kind": kind},
-                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-                    },
-                }}],
-            },
-        });
-        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        api.create(definitions, &definition).await?;
+pub async fn define(api: &Api, kinds: &[impl AsRef<str>]) -> Result<()> {
+    for kind in kinds {
+        let definition = definition("bench.dev", kind.as_ref());
+        api.create(DEFINITIONS, &definition).await?;
     }
-    for (plural, _) in kinds {
+    for kind in kinds {
         let is_served = |found: Option<&Value>| found.is_some();
-        let path = format!("/apis/bench.dev/v1/{plural}");
+        let path = format!("/apis/bench.dev/v1/{}s", kind.as_ref().to_lowercase());
         api.eventually(&path, "served", is_served).await?;
     }
     Ok(())

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 mod api;
 mod bulk;
+mod definition;
 mod faults;
 mod fickle;
 mod follow;
@@ -24,6 +25,7 @@ mod workloads;
 
 pub use api::{Api, status_of};
 pub use bulk::{all_of, chosen, create_namespace, define};
+pub use definition::{DEFINITIONS, defined_version, definition};
 pub use faults::{FaultOptions, FaultRig, HEALED};
 pub use fickle::{fickle, fickle_with_schema, named_fickle};
 pub use follow::{Change, Fan, What, follow};

@@ -2,11 +2,10 @@
 //! for.
 
 use anyhow::Result;
-use pilothouse_tests::WorkloadRig;
+use pilothouse_tests::{DEFINITIONS, WorkloadRig, defined_version, definition};
 use serde_json::{Value, json};
 
 const PLUGIN: &str = "namespace";
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const SETTINGS: &str = r#"
 [grants]
 reads = ["*", "Pod", "apiregistration.k8s.io/APIService"]
@@ -182,32 +181,13 @@ async fn an_empty_namespace_keeps_the_finalizers_of_others() -> Result<()> {
     until_gone(&rig).await
 }
 
-fn definition() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "gadgets.example.dev"},
-        "spec": {
-            "group": "example.dev", "scope": "Namespaced",
-            "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
-            "versions": [version("v1", true)],
-        },
-    })
-}
-
-fn version(name: &str, is_storage: bool) -> Value {
-    json!({
-        "name": name, "served": true, "storage": is_storage,
-        "schema": {"openAPIV3Schema": {
-            "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-        }},
-    })
-}
-
 /// Upstream: `listCollection` with an error. The kind is defined while the host runs.
 #[tokio::test]
 async fn what_cannot_be_listed_is_said_and_holds_the_namespace() -> Result<()> {
     let rig = rig().await?;
-    rig.api().create(DEFINITIONS, &definition()).await?;
+    rig.api()
+        .create(DEFINITIONS, &definition("example.dev", "Gadget"))
+        .await?;
     let gadgets = format!("/apis/example.dev/v1/namespaces/{}/gadgets", rig.namespace);
     let is_served = |found: Option<&Value>| found.is_some();
     rig.api().eventually(&gadgets, "served", is_served).await?;
@@ -221,7 +201,7 @@ async fn what_cannot_be_listed_is_said_and_holds_the_namespace() -> Result<()> {
             "clientConfig": {"url": "https://127.0.0.1:1/convert"},
         },
     });
-    let versions = [version("v2", true), version("v1", false)];
+    let versions = [defined_version("v2", true), defined_version("v1", false)];
     let broken = json!({"spec": {"conversion": nowhere, "versions": versions}});
     let definition = format!("{DEFINITIONS}/gadgets.example.dev");
     rig.api().merge(&definition, &broken).await?;

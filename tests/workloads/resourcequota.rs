@@ -2,7 +2,7 @@
 //! everything. What is left out stands in `plugins/resourcequota/cases/LEFT_OUT.md`.
 
 use anyhow::Result;
-use pilothouse_tests::WorkloadRig;
+use pilothouse_tests::{DEFINITIONS, WorkloadRig, definition};
 use serde_json::{Value, json};
 
 const QUOTA: &str = "quota";
@@ -121,18 +121,8 @@ async fn objects_of_any_kind_are_counted_once_there_is_the_kind() -> Result<()> 
     rig.create("configmaps", &map).await?;
     until_used(&rig, &json!({"count/configmaps": "1"})).await?;
 
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "gadgets.example.dev"},
-        "spec": {
-            "group": "example.dev", "scope": "Namespaced",
-            "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
-            "versions": [{"name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object"}}}],
-        },
-    });
-    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    rig.api().create(definitions, &definition).await?;
+    let definition = definition("example.dev", "Gadget");
+    rig.api().create(DEFINITIONS, &definition).await?;
     let used = |maps: &str, gadgets: &str| {
         let gadgets = ("count/gadgets.example.dev".to_owned(), gadgets.into());
         let maps = ("count/configmaps".to_owned(), maps.into());

@@ -51,7 +51,7 @@ pub async fn measure(objects: usize) -> Result<()> {
     let kinds = BUILT_IN.len() + CUSTOM.len();
     println!("ends: a namespace of {objects} objects of {kinds} kinds is emptied");
     let server = counting_server().await?;
-    define(&server.api, &CUSTOM).await?;
+    define(&server.api, &CUSTOM.map(|(_, kind)| kind)).await?;
     for (namespace, count) in [(DOOMED, objects), (KEPT, objects.div_ceil(KEPT_PART))] {
         create_namespace(&server.api, namespace).await?;
         all_of((0..count).map(|number| create(&server.api, namespace, number))).await?;

@@ -47,7 +47,7 @@ pub async fn measure(objects: usize) -> Result<()> {
          same is there of each shape"
     );
     let server = counting_server().await?;
-    define(&server.api, &[("gadgets", "Gadget")]).await?;
+    define(&server.api, &["Gadget"]).await?;
     create_namespace(&server.api, NAMESPACE).await?;
     let other = create(&server.api, "other", 0, &[]).await?;
     let mut all = Vec::new();

@@ -48,7 +48,7 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/le
 /// is left to do for those who make them. Returns how many there are.
 pub async fn build(server: &Server, pods: usize) -> Result<usize> {
     let api = &server.api;
-    define(api, &[("gadgets", "Gadget"), ("widgets", "Widget")]).await?;
+    define(api, &["Gadget", "Widget"]).await?;
     let deployments = pods.div_ceil(PODS_EACH);
     let nodes = (0..NODES).map(|number| create_node(api, number));
     all_of(nodes).await?;

@@ -1,33 +1,10 @@
 //! Owners and dependents of kinds that are defined while the collector runs.
 
 use anyhow::Result;
-use pilothouse_tests::WorkloadRig;
+use pilothouse_tests::{DEFINITIONS, WorkloadRig, defined_version, definition};
 use serde_json::{Value, json};
 
 use super::{config_map, delete, owner, pod, rc, rig, rig_without_host, until_gone, until_seen};
-
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-
-fn definition() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "gadgets.example.dev"},
-        "spec": {
-            "group": "example.dev", "scope": "Namespaced",
-            "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
-            "versions": [version("v1", true)],
-        },
-    })
-}
-
-fn version(name: &str, is_storage: bool) -> Value {
-    json!({
-        "name": name, "served": true, "storage": is_storage,
-        "schema": {"openAPIV3Schema": {
-            "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-        }},
-    })
-}
 
 fn gadgets(rig: &WorkloadRig) -> String {
     format!("/apis/example.dev/v1/namespaces/{}/gadgets", rig.namespace)
@@ -35,7 +12,9 @@ fn gadgets(rig: &WorkloadRig) -> String {
 
 /// Defines the kind, and waits until the server serves it.
 async fn define(rig: &WorkloadRig) -> Result<()> {
-    rig.api().create(DEFINITIONS, &definition()).await?;
+    rig.api()
+        .create(DEFINITIONS, &definition("example.dev", "Gadget"))
+        .await?;
     let is_served = |found: Option<&Value>| found.is_some();
     rig.api()
         .eventually(&gadgets(rig), "served", is_served)
@@ -138,7 +117,7 @@ async fn a_kind_that_cannot_be_listed_holds_up_nobody() -> Result<()> {
             "clientConfig": {"url": "https://127.0.0.1:1/convert"},
         },
     });
-    let versions = [version("v2", true), version("v1", false)];
+    let versions = [defined_version("v2", true), defined_version("v1", false)];
     let broken = json!({"spec": {"conversion": nowhere, "versions": versions}});
     let path = format!("{DEFINITIONS}/gadgets.example.dev");
     rig.api().merge(&path, &broken).await?;
