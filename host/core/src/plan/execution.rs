@@ -5,6 +5,9 @@
 //! [`PendingWrite`] is consumed by its answer, and while one is under way there is only
 //! [`UnderWay`], which has no end. So no write is sent twice or answered twice, and there is no
 //! result before the last answer.
+//!
+//! Events are not handed out. They are collected, and written once the plan has ended: nothing in
+//! the plan depends on them.
 
 mod order;
 mod own;
@@ -20,7 +23,7 @@ use crate::model::outcome::{ActionResult, Effect};
 use crate::plan::accepted::AcceptedWrite;
 use crate::plan::unchanged::{Applied, AppliedState, ApplyTarget};
 use crate::plan::words::{Audience, Heard};
-use crate::plan::write::{Author, Write, WriteAnswer};
+use crate::plan::write::{Author, TakenEvent, Write, WriteAnswer};
 use crate::plan::{Halt, ObjectAddress, Plan, PlannedStage, Step, What};
 use order::{Place, StageOrder, StepEnd, TakenStep};
 use own::Own;
@@ -31,9 +34,8 @@ use window::Window;
 /// A stage begins when the one before has ended. Its writes are begun as `StageOrder` orders them
 /// and as far as `Window` allows. After a stage with a failure only the stages are begun that are
 /// marked so. When a write cannot reach the cluster, or the server wants to be left alone, or the
-/// plugin is halted, nothing more is begun at all. An Event that fails stops nothing. But after a
-/// write or an Event that cannot reach the cluster no further Event is sent, because there may be
-/// many.
+/// plugin is halted, nothing more is begun at all, and no Event is taken. An Event ends at once when
+/// it is taken, and stops nothing.
 #[must_use = "its writes are sent only if it advances"]
 pub struct Execution {
     /// The stages that have not begun.
@@ -54,12 +56,11 @@ pub struct Execution {
     effects: Vec<Effect>,
     failure: Option<FailedStep>,
     accepted: Vec<AcceptedWrite>,
-    unwritten: Vec<ActionResult>,
+    events: Vec<TakenEvent>,
+    denied_events: Vec<ActionResult>,
     own: Own,
     /// Whether nothing more is begun.
     is_over: bool,
-    /// Whether a write or an Event could not reach the cluster.
-    is_silent: bool,
     is_halted: bool,
 }
 
@@ -113,8 +114,12 @@ pub struct Executed {
     pub failure: Option<WriteFailure>,
     /// The writes that the server accepted, or may have accepted.
     pub accepted: Vec<AcceptedWrite>,
-    /// The results of Events that were not written. They stop nothing.
-    pub unwritten: Vec<ActionResult>,
+    /// The Events that are to be written, in order. No answer to them changes anything, so the key
+    /// need not wait for them. After one that cannot reach the cluster the others are not to be
+    /// sent, because there may be many.
+    pub events: Vec<TakenEvent>,
+    /// The results of Events that are not granted. They stop nothing.
+    pub denied_events: Vec<ActionResult>,
     /// Whether something was left out because the plugin was halted.
     pub is_halted: bool,
 }
@@ -158,10 +163,10 @@ impl Execution {
             halt,
             failure: None,
             accepted: Vec::new(),
-            unwritten: Vec::new(),
+            events: Vec::new(),
+            denied_events: Vec::new(),
             own: Own::default(),
             is_over: false,
-            is_silent: false,
             is_halted: false,
         }
     }
@@ -207,26 +212,27 @@ impl Execution {
     /// Begins a step. `None` if it has ended at once.
     fn begin(&mut self, taken: TakenStep) -> Option<PendingWrite> {
         let (place, step) = (taken.place, taken.step);
-        let (is_sent, is_event) = (matches!(step.what, What::Send { .. }), step.is_event());
+        let is_sent = matches!(step.what, What::Send { .. });
         self.is_halted |= is_sent && self.halt.is_halted();
         if taken.is_left_out || self.is_over || (is_sent && self.is_halted) {
             self.order.ended(place, StepEnd::LeftOut);
-            return None;
-        }
-        if is_event && self.is_silent {
-            self.order.ended(place, StepEnd::Done);
             return None;
         }
         let target = step.target();
         let number = StepNumber {
             number: taken.number,
             action: step.action,
-            is_event,
+            is_event: step.is_event(),
         };
         match step.what {
             What::Known(result) => {
                 let end = self.note(number, result.clone(), result);
                 self.order.ended(place, end);
+                None
+            }
+            What::Send { write, .. } if number.is_event => {
+                self.take_event(number, write);
+                self.order.ended(place, StepEnd::Done);
                 None
             }
             What::Send {
@@ -252,6 +258,13 @@ impl Execution {
         }
     }
 
+    /// Keeps an Event for later. The plugin is told that it is done.
+    fn take_event(&mut self, step: StepNumber, write: Write) {
+        self.effects[step.number].result = ActionResult::Done(None);
+        let author = self.author.clone();
+        self.events.push(TakenEvent { author, write });
+    }
+
     /// Remembers an accepted apply. Any other write may have changed the object, so what was
     /// remembered of it is forgotten.
     fn remember(&self, sent: &SentWrite, result: &ActionResult, shown: Option<&str>) {
@@ -273,8 +286,6 @@ impl Execution {
                     AppliedState::new(manager, subresource.as_deref(), version.clone(), shown);
                 self.applied.remember(target, intent, left);
             }
-            // An Event is about the object and does not change it.
-            _ if sent.step.is_event => {}
             _ => self.applied.forget(kind, key),
         }
     }
@@ -282,12 +293,11 @@ impl Execution {
     /// Notes the result of a step, in the words for the operator and in those for the plugin.
     fn note(&mut self, step: StepNumber, operator: ActionResult, plugin: ActionResult) -> StepEnd {
         self.effects[step.number].result = plugin;
-        self.is_silent |= matches!(operator, ActionResult::Unavailable(_));
         let Some(error) = operator.error() else {
             return StepEnd::Done;
         };
         if step.is_event {
-            self.unwritten.push(operator);
+            self.denied_events.push(operator);
             return StepEnd::Done;
         }
         let failure = WriteFailure {
@@ -315,7 +325,8 @@ impl Execution {
             effects: self.effects,
             failure: self.failure.map(|failed| failed.failure),
             accepted: self.accepted,
-            unwritten: self.unwritten,
+            events: self.events,
+            denied_events: self.denied_events,
             is_halted: self.is_halted,
         }
     }
@@ -389,8 +400,7 @@ impl UnderWay {
         execution.own.note(&sent, &result);
         let Heard { plugin, operator } = sent.audience.hear(result, status);
         let end = execution.note(sent.step, operator, plugin);
-        let is_write = !sent.step.is_event;
-        execution.window.end(is_write && end == StepEnd::Done);
+        execution.window.end(end == StepEnd::Done);
         execution.order.ended(sent.place, end);
         execution
     }
