@@ -106,12 +106,20 @@ impl Server {
 #[tokio::test(start_paused = true)]
 async fn events_of_a_plugin_are_written_in_order_and_one_at_a_time() {
     let (queue, server) = (EventQueue::default(), Server::new());
-    for note in ["1", "2", "3"] {
+    let add = |note: &str| {
         let batch = vec![event("a", note), event("a", &format!("{note}+"))];
         assert_eq!(queue.add("a", batch), 0);
-    }
-    queue.close();
-    server.serve(&queue).await;
+    };
+    add("1");
+    let later = async {
+        sleep(ROUND_TRIP / 2).await;
+        ["2", "3"].into_iter().for_each(add);
+        assert_eq!(queue.count(), 6);
+        sleep(ROUND_TRIP * 2).await;
+        assert_eq!(queue.count(), 4, "the first two are written");
+        queue.close();
+    };
+    tokio::join!(server.serve(&queue), later);
     assert_eq!(server.notes("a"), ["1", "1+", "2", "2+", "3", "3+"]);
     let times = server.times("a");
     let one_after_the_other = times.windows(2).all(|two| two[1] - two[0] >= ROUND_TRIP);
