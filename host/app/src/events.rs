@@ -41,9 +41,7 @@ impl Events {
         for denied in &finished.executed().denied_events {
             unwritten.note(plugin, denied);
         }
-        if !events.is_empty() {
-            unwritten.dropped(plugin, self.queue.add(plugin, events));
-        }
+        unwritten.dropped(plugin, self.queue.add(plugin, events));
     }
 
     async fn write(&self, cluster: &ApiCluster) {

@@ -53,6 +53,9 @@ impl EventQueue {
     /// Adds the Events of a reconcile. Returns the number of those that were dropped because too
     /// many wait: the last ones.
     pub fn add(&self, plugin: &str, mut events: Vec<TakenEvent>) -> usize {
+        if events.is_empty() {
+            return 0;
+        }
         let recorded = events.len();
         let mut waiting = self.waiting.lock();
         let waiting = &mut *waiting;

@@ -9,6 +9,7 @@
 //! Events are not handed out. They are collected, and written once the plan has ended: nothing in
 //! the plan depends on them.
 
+mod failure;
 mod order;
 mod own;
 mod window;
@@ -16,7 +17,6 @@ mod window;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 use std::vec;
 
 use crate::model::outcome::{ActionResult, Effect};
@@ -25,6 +25,8 @@ use crate::plan::unchanged::{Applied, AppliedState, ApplyTarget};
 use crate::plan::words::{Audience, Heard};
 use crate::plan::write::{Author, TakenEvent, Write, WriteAnswer};
 use crate::plan::{Halt, ObjectAddress, Plan, PlannedStage, Step, What};
+use failure::FailedStep;
+pub use failure::WriteFailure;
 use order::{Place, StageOrder, StepEnd, TakenStep};
 use own::Own;
 use window::Window;
@@ -98,13 +100,6 @@ struct StepNumber {
     is_event: bool,
 }
 
-/// The failure that is reported: of those that say when to retry, or else of all, that of the first
-/// step. So it does not depend on the order of the answers.
-struct FailedStep {
-    number: usize,
-    failure: WriteFailure,
-}
-
 /// The result of a plan. The default is the result of an empty plan.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Executed {
@@ -122,17 +117,6 @@ pub struct Executed {
     pub denied_events: Vec<ActionResult>,
     /// Whether something was left out because the plugin was halted.
     pub is_halted: bool,
-}
-
-/// Why a plan was not carried out to its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WriteFailure {
-    /// Which action failed, and what the server answered.
-    pub message: String,
-    /// The cluster could not be reached, which is not the key's fault.
-    pub is_unavailable: bool,
-    /// How long the server wants to be left alone.
-    pub retry_after: Option<Duration>,
 }
 
 impl Execution {
@@ -329,25 +313,6 @@ impl Execution {
             denied_events: self.denied_events,
             is_halted: self.is_halted,
         }
-    }
-}
-
-impl WriteFailure {
-    /// Whether it determines when to retry: the cluster cannot be reached, or wants to be left
-    /// alone.
-    fn says_when(&self) -> bool {
-        self.is_unavailable || self.retry_after.is_some()
-    }
-}
-
-impl FailedStep {
-    fn join(&mut self, other: Self) {
-        let rank = |failed: &Self| (!failed.failure.says_when(), failed.number);
-        let longest = self.failure.retry_after.max(other.failure.retry_after);
-        if rank(&other) < rank(self) {
-            *self = other;
-        }
-        self.failure.retry_after = longest;
     }
 }
 
