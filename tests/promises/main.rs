@@ -12,7 +12,7 @@ mod contract;
 mod daemonset;
 mod drift;
 mod endpoints;
-
+mod events_aside;
 mod guests;
 mod hostile;
 mod informers;

@@ -10,6 +10,7 @@ mod client;
 mod compile;
 mod controllers;
 mod directory;
+mod events;
 mod host_events;
 mod http;
 mod informers;

@@ -21,6 +21,7 @@ use pilothouse_core::{
 use tokio::sync::mpsc;
 use tracing::{Instrument, Span, debug, error_span, warn};
 
+use crate::events::{EventWriter, Events};
 use crate::metrics::Metrics;
 use crate::reports::Reports;
 use crate::shared::{Cause, Shared, Task};
@@ -60,13 +61,15 @@ struct WorkerContext {
     is_stopping: Arc<AtomicBool>,
     ids: Arc<Ids>,
     reports: Arc<Reports>,
+    events: Arc<Events>,
 }
 
-/// The threads that run guests, and the task that writes.
+/// The threads that run guests, the task that writes, and the one that writes Events.
 pub struct Workers {
     tools: WorkerContext,
     threads: Vec<JoinHandle<()>>,
     writer: tokio::task::JoinHandle<()>,
+    event_writer: EventWriter,
     ended: mpsc::UnboundedReceiver<()>,
 }
 
@@ -79,6 +82,7 @@ impl Workers {
     ) -> anyhow::Result<Self> {
         let tools = WorkerContext {
             shared,
+            events: Arc::new(Events::new(metrics.clone())),
             metrics,
             is_stopping: Arc::default(),
             ids: Arc::default(),
@@ -98,11 +102,13 @@ impl Workers {
                 .context("cannot start a worker thread")
         };
         let threads = (0..count).map(spawn).collect::<anyhow::Result<Vec<_>>>()?;
+        let event_writer = EventWriter::start(tools.events.clone(), cluster.clone());
         let writer = tokio::spawn(write(tools.clone(), cluster, queue));
         Ok(Self {
             tools,
             threads,
             writer,
+            event_writer,
             ended,
         })
     }
@@ -112,20 +118,25 @@ impl Workers {
         tokio::select! {
             _ = self.ended.recv() => anyhow::anyhow!("a worker thread has died; see the panic above"),
             _ = &mut self.writer => anyhow::anyhow!("the writing task has died; see the panic above"),
+            _ = self.event_writer.ended() => anyhow::anyhow!("the task that writes Events has died; see the panic above"),
         }
     }
 
-    /// Finishes queued and running keys, for at most `limit`. Returns the number of keys left
-    /// behind.
+    /// Finishes queued and running keys, and writes the Events that they have recorded, for at most
+    /// `limit`. Returns the number of keys left behind.
     pub async fn drain(mut self, limit: Duration) -> usize {
         self.tools.is_stopping.store(true, Ordering::SeqCst);
         self.tools.shared.change(Cause::End, |hub, _| hub.drain());
+        let deadline = tokio::time::Instant::now() + limit;
         let all_ended = async {
             for _ in 0..self.threads.len() {
                 self.ended.recv().await;
             }
         };
-        if tokio::time::timeout(limit, all_ended).await.is_ok() {
+        let are_all_ended = tokio::time::timeout_at(deadline, all_ended).await.is_ok();
+        // The Events of a key are in the queue before the key is given back, so no more will come.
+        self.event_writer.drain(deadline).await;
+        if are_all_ended {
             return 0;
         }
         let status = self.tools.shared.status();
@@ -265,14 +276,14 @@ impl WorkerContext {
             WriteWork::Write(writing) => ControlFlow::Continue(writing),
             WriteWork::Confirm(confirming) => self.confirm(cluster, confirming).await,
         };
-        let finished = match writing {
+        let mut finished = match writing {
             ControlFlow::Continue(writing) => carry_out(writing, cluster).await,
             ControlFlow::Break(finished) => finished,
         };
         let (held, executed) = (finished.held(), finished.executed());
         self.metrics.ran(held.plugin_name(), job.started.elapsed());
         report(held, &executed.effects);
-        self.metrics.unwritten().note(held.plugin_name(), executed);
+        self.events.take(&mut finished);
         self.finish(finished);
     }
 

@@ -66,7 +66,9 @@ pub use queue::{NORMAL, Priority, Time, WorkQueue};
 pub use plan::confirm::{Confirmed, ConfirmedList, ConfirmedObject, ObjectIdentity};
 pub use plan::execution::{Executed, Execution, PendingWrite};
 pub use plan::unchanged::Applied;
-pub use plan::write::{Author, Operation, Write, WriteAnswer};
+pub use plan::write::{
+    Author, MAX_EVENT_NOTE, MAX_EVENT_WORD, Operation, TakenEvent, Write, WriteAnswer,
+};
 pub use plan::{Halt, Plan, PlanContext, plan};
 
 // Where all of it meets.

@@ -18,6 +18,11 @@ pub fn cut_line(text: &str, max: usize) -> String {
     cut(&one_line(text), max)
 }
 
+/// The longest prefix of at most `max` bytes that ends at a character boundary.
+pub fn prefix(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
+}
+
 /// Bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -57,5 +62,13 @@ mod tests {
     fn a_text_is_cut_between_characters_and_says_so() {
         assert_eq!(cut("aaa", 3), "aaa");
         assert_eq!(cut("ééé", 3), "éé…");
+    }
+
+    #[test]
+    fn a_prefix_ends_at_a_whole_character() {
+        assert_eq!(prefix("aé", 2), "a");
+        assert_eq!(prefix("aé", 3), "aé");
+        assert_eq!(prefix(&"é".repeat(1000), 1024).len(), 1024);
+        assert_eq!(prefix("", 5), "");
     }
 }

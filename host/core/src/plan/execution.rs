@@ -5,7 +5,11 @@
 //! [`PendingWrite`] is consumed by its answer, and while one is under way there is only
 //! [`UnderWay`], which has no end. So no write is sent twice or answered twice, and there is no
 //! result before the last answer.
+//!
+//! Events are not handed out. They are collected, and written once the plan has ended: nothing in
+//! the plan depends on them.
 
+mod failure;
 mod order;
 mod own;
 mod window;
@@ -13,15 +17,16 @@ mod window;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 use std::vec;
 
 use crate::model::outcome::{ActionResult, Effect};
 use crate::plan::accepted::AcceptedWrite;
 use crate::plan::unchanged::{Applied, AppliedState, ApplyTarget};
 use crate::plan::words::{Audience, Heard};
-use crate::plan::write::{Author, Write, WriteAnswer};
+use crate::plan::write::{Author, TakenEvent, Write, WriteAnswer};
 use crate::plan::{Halt, ObjectAddress, Plan, PlannedStage, Step, What};
+use failure::FailedStep;
+pub use failure::WriteFailure;
 use order::{Place, StageOrder, StepEnd, TakenStep};
 use own::Own;
 use window::Window;
@@ -31,9 +36,8 @@ use window::Window;
 /// A stage begins when the one before has ended. Its writes are begun as `StageOrder` orders them
 /// and as far as `Window` allows. After a stage with a failure only the stages are begun that are
 /// marked so. When a write cannot reach the cluster, or the server wants to be left alone, or the
-/// plugin is halted, nothing more is begun at all. An Event that fails stops nothing. But after a
-/// write or an Event that cannot reach the cluster no further Event is sent, because there may be
-/// many.
+/// plugin is halted, nothing more is begun at all, and no Event is taken. An Event ends at once when
+/// it is taken, and stops nothing.
 #[must_use = "its writes are sent only if it advances"]
 pub struct Execution {
     /// The stages that have not begun.
@@ -54,12 +58,11 @@ pub struct Execution {
     effects: Vec<Effect>,
     failure: Option<FailedStep>,
     accepted: Vec<AcceptedWrite>,
-    unwritten: Vec<ActionResult>,
+    events: Vec<TakenEvent>,
+    denied_events: Vec<ActionResult>,
     own: Own,
     /// Whether nothing more is begun.
     is_over: bool,
-    /// Whether a write or an Event could not reach the cluster.
-    is_silent: bool,
     is_halted: bool,
 }
 
@@ -97,13 +100,6 @@ struct StepNumber {
     is_event: bool,
 }
 
-/// The failure that is reported: of those that say when to retry, or else of all, that of the first
-/// step. So it does not depend on the order of the answers.
-struct FailedStep {
-    number: usize,
-    failure: WriteFailure,
-}
-
 /// The result of a plan. The default is the result of an empty plan.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Executed {
@@ -113,21 +109,14 @@ pub struct Executed {
     pub failure: Option<WriteFailure>,
     /// The writes that the server accepted, or may have accepted.
     pub accepted: Vec<AcceptedWrite>,
-    /// The results of Events that were not written. They stop nothing.
-    pub unwritten: Vec<ActionResult>,
+    /// The Events that are to be written, in order. No answer to them changes anything, so the key
+    /// need not wait for them. After one that cannot reach the cluster the others are not to be
+    /// sent, because there may be many.
+    pub events: Vec<TakenEvent>,
+    /// The results of Events that are not granted. They stop nothing.
+    pub denied_events: Vec<ActionResult>,
     /// Whether something was left out because the plugin was halted.
     pub is_halted: bool,
-}
-
-/// Why a plan was not carried out to its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WriteFailure {
-    /// Which action failed, and what the server answered.
-    pub message: String,
-    /// The cluster could not be reached, which is not the key's fault.
-    pub is_unavailable: bool,
-    /// How long the server wants to be left alone.
-    pub retry_after: Option<Duration>,
 }
 
 impl Execution {
@@ -158,10 +147,10 @@ impl Execution {
             halt,
             failure: None,
             accepted: Vec::new(),
-            unwritten: Vec::new(),
+            events: Vec::new(),
+            denied_events: Vec::new(),
             own: Own::default(),
             is_over: false,
-            is_silent: false,
             is_halted: false,
         }
     }
@@ -207,26 +196,27 @@ impl Execution {
     /// Begins a step. `None` if it has ended at once.
     fn begin(&mut self, taken: TakenStep) -> Option<PendingWrite> {
         let (place, step) = (taken.place, taken.step);
-        let (is_sent, is_event) = (matches!(step.what, What::Send { .. }), step.is_event());
+        let is_sent = matches!(step.what, What::Send { .. });
         self.is_halted |= is_sent && self.halt.is_halted();
         if taken.is_left_out || self.is_over || (is_sent && self.is_halted) {
             self.order.ended(place, StepEnd::LeftOut);
-            return None;
-        }
-        if is_event && self.is_silent {
-            self.order.ended(place, StepEnd::Done);
             return None;
         }
         let target = step.target();
         let number = StepNumber {
             number: taken.number,
             action: step.action,
-            is_event,
+            is_event: step.is_event(),
         };
         match step.what {
             What::Known(result) => {
                 let end = self.note(number, result.clone(), result);
                 self.order.ended(place, end);
+                None
+            }
+            What::Send { write, .. } if number.is_event => {
+                self.take_event(number, write);
+                self.order.ended(place, StepEnd::Done);
                 None
             }
             What::Send {
@@ -252,6 +242,13 @@ impl Execution {
         }
     }
 
+    /// Keeps an Event for later. The plugin is told that it is done.
+    fn take_event(&mut self, step: StepNumber, write: Write) {
+        self.effects[step.number].result = ActionResult::Done(None);
+        let author = self.author.clone();
+        self.events.push(TakenEvent { author, write });
+    }
+
     /// Remembers an accepted apply. Any other write may have changed the object, so what was
     /// remembered of it is forgotten.
     fn remember(&self, sent: &SentWrite, result: &ActionResult, shown: Option<&str>) {
@@ -273,8 +270,6 @@ impl Execution {
                     AppliedState::new(manager, subresource.as_deref(), version.clone(), shown);
                 self.applied.remember(target, intent, left);
             }
-            // An Event is about the object and does not change it.
-            _ if sent.step.is_event => {}
             _ => self.applied.forget(kind, key),
         }
     }
@@ -282,12 +277,11 @@ impl Execution {
     /// Notes the result of a step, in the words for the operator and in those for the plugin.
     fn note(&mut self, step: StepNumber, operator: ActionResult, plugin: ActionResult) -> StepEnd {
         self.effects[step.number].result = plugin;
-        self.is_silent |= matches!(operator, ActionResult::Unavailable(_));
         let Some(error) = operator.error() else {
             return StepEnd::Done;
         };
         if step.is_event {
-            self.unwritten.push(operator);
+            self.denied_events.push(operator);
             return StepEnd::Done;
         }
         let failure = WriteFailure {
@@ -315,28 +309,10 @@ impl Execution {
             effects: self.effects,
             failure: self.failure.map(|failed| failed.failure),
             accepted: self.accepted,
-            unwritten: self.unwritten,
+            events: self.events,
+            denied_events: self.denied_events,
             is_halted: self.is_halted,
         }
-    }
-}
-
-impl WriteFailure {
-    /// Whether it determines when to retry: the cluster cannot be reached, or wants to be left
-    /// alone.
-    fn says_when(&self) -> bool {
-        self.is_unavailable || self.retry_after.is_some()
-    }
-}
-
-impl FailedStep {
-    fn join(&mut self, other: Self) {
-        let rank = |failed: &Self| (!failed.failure.says_when(), failed.number);
-        let longest = self.failure.retry_after.max(other.failure.retry_after);
-        if rank(&other) < rank(self) {
-            *self = other;
-        }
-        self.failure.retry_after = longest;
     }
 }
 
@@ -389,8 +365,7 @@ impl UnderWay {
         execution.own.note(&sent, &result);
         let Heard { plugin, operator } = sent.audience.hear(result, status);
         let end = execution.note(sent.step, operator, plugin);
-        let is_write = !sent.step.is_event;
-        execution.window.end(is_write && end == StepEnd::Done);
+        execution.window.end(end == StepEnd::Done);
         execution.order.ended(sent.place, end);
         execution
     }

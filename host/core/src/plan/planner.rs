@@ -22,8 +22,9 @@ use crate::model::outcome::{
     Action, ActionResult, Delete, DeleteAll, EffectVerb, Event, PatchType,
 };
 use crate::model::selector::LabelSelector;
+use crate::model::text::prefix;
 use crate::plan::unchanged::{ApplyTarget, hash, is_same_object};
-use crate::plan::write::{Operation, Write};
+use crate::plan::write::{MAX_EVENT_NOTE, MAX_EVENT_WORD, Operation, Write};
 use crate::reads::reader::Reader;
 pub(super) use draft::Draft;
 
@@ -418,9 +419,10 @@ impl Planner<'_, '_> {
                 .look_at(kind, key)
                 .map(|object| object.uid().to_owned()),
             is_warning: *is_warning,
-            reason: reason.clone(),
-            action: action.clone(),
-            note: note.clone(),
+            // Cut here and not only when it is written: until then it is kept in memory.
+            reason: prefix(reason, MAX_EVENT_WORD).to_owned(),
+            action: prefix(action, MAX_EVENT_WORD).to_owned(),
+            note: prefix(note, MAX_EVENT_NOTE).to_owned(),
         };
         let write = write(kind, key, &None, operation);
         Ok(Draft::send(EffectVerb::Event, write))

@@ -766,6 +766,7 @@ fn what_is_under_way_when_the_plugin_is_halted_goes_no_further() {
     assert_eq!(server.seen.lock().unwrap().len(), 2);
     let skipped = vec![ActionResult::Skipped; 4];
     assert_eq!(results(&done)[2..], skipped);
+    assert_eq!(done.events, [], "no Event after the halt");
     assert!(done.is_halted && done.failure.is_none());
     let all = rig.execute(&[delete("last")], &Server::default());
     assert!(!all.is_halted, "there was nothing left to do");
@@ -790,11 +791,13 @@ fn events_are_a_grant_of_their_own() {
             ..Grants::default()
         };
         rig.permissions = Permissions::of(&rig.manifest, &grants);
-        let server = Server::default();
-        let done = rig.execute(&[event("a")], &server);
-        let is_sent = server.seen.lock().unwrap().len() == 1;
-        assert_eq!(is_sent, is_granted, "{what:?}");
-        assert_eq!(done.unwritten.is_empty(), is_granted);
+        let done = rig.execute(&[event("a"), event("b")], &Server::default());
+        assert_eq!(
+            done.events.len(),
+            if is_granted { 2 } else { 0 },
+            "{what:?}"
+        );
+        assert_eq!(done.denied_events.is_empty(), is_granted);
         assert_eq!(done.failure, None, "it stops nothing");
     }
 }
@@ -851,19 +854,89 @@ fn an_outcome_has_a_hundred_events() {
 }
 
 #[test]
-fn an_event_that_fails_stops_nothing() {
+fn an_event_ends_at_once_and_nothing_waits_for_it() {
     let rig = Rig::new(&[]);
-    let event = event("a");
-    let server = Server {
-        answers: vec![ActionResult::Failed("no".into())].into(),
-        ..Server::default()
+    let actions = [event("a"), delete("a"), event("b"), event("a")];
+    let execution = rig.execution(&actions, Halt::default());
+    let ControlFlow::Continue((begun, under_way)) = execution.advance() else {
+        panic!("a write is to be sent");
     };
-    let done = rig.execute(&[event, delete("b")], &server);
+    let [pending] = <[PendingWrite; 1]>::try_from(begun).ok().unwrap();
     assert_eq!(
-        (results(&done)[1].clone(), done.failure),
-        (ActionResult::Done(None), None)
+        pending.number(),
+        1,
+        "the delete, though the window is of one write"
     );
-    assert_eq!(done.unwritten, [ActionResult::Failed("no".into())]);
+    let answer = ActionResult::Done(None).into();
+    let ControlFlow::Break(done) = under_way.answered(pending, answer).advance() else {
+        panic!("nothing else is to be sent");
+    };
+    assert_eq!(results(&done), vec![ActionResult::Done(None); 4]);
+    let about = done.events.iter().map(|taken| &*taken.write.key.name);
+    assert_eq!(about.collect::<Vec<_>>(), ["a", "b", "a"]);
+    assert_eq!(done.events[0].author.plugin, "p");
+
+    let ControlFlow::Break(done) = rig.execution(&[event("a")], Halt::default()).advance() else {
+        panic!("an outcome of Events alone waits for nothing");
+    };
+    assert_eq!(done.events.len(), 1);
+}
+
+#[test]
+fn after_a_write_that_fails_no_event_about_its_object_or_of_a_later_stage_is_taken() {
+    let stages = [
+        stage(&[delete("a"), event("a"), event("b")]),
+        stage(&[event("later")]),
+        always(&[event("always")]),
+    ];
+    let taken_after = |answer: ActionResult| {
+        let server = Server {
+            answers: vec![answer].into(),
+            ..Server::default()
+        };
+        let done = Rig::new(&[]).execute_stages(&stages, &server);
+        let about = done
+            .events
+            .iter()
+            .map(|taken| taken.write.key.name.to_string());
+        let about: Vec<String> = about.collect();
+        let taken = done.effects.iter().filter(|effect| {
+            effect.verb == EffectVerb::Event && effect.result == ActionResult::Done(None)
+        });
+        assert_eq!(taken.count(), about.len(), "the others are skipped");
+        about
+    };
+    let refused = ActionResult::Invalid("no".into());
+    assert_eq!(taken_after(refused), ["b", "always"]);
+    let unreachable = ActionResult::Unavailable("nobody there".into());
+    assert_eq!(taken_after(unreachable), [""; 0]);
+    let all = taken_after(ActionResult::Done(None));
+    assert_eq!(all, ["a", "b", "later", "always"]);
+}
+
+#[test]
+fn what_is_kept_of_an_event_is_no_longer_than_the_server_takes() {
+    let Action::Event(short) = event("a") else {
+        unreachable!()
+    };
+    let long = "x".repeat(1 << 20);
+    let [reason, action, note] = [&long, &long, &long].map(Clone::clone);
+    let writes = Rig::new(&[]).writes(Action::Event(Event {
+        reason,
+        action,
+        note,
+        ..short
+    }));
+    let Operation::Event {
+        reason,
+        action,
+        note,
+        ..
+    } = &writes[0].operation
+    else {
+        panic!("{writes:?}");
+    };
+    assert_eq!([reason, action, note].map(String::len), [128, 128, 1024]);
 }
 
 #[test]
@@ -1054,29 +1127,6 @@ fn an_update_after_a_write_of_the_same_outcome_is_of_the_version_that_left() {
 }
 
 #[test]
-fn the_version_of_an_event_is_not_that_of_the_object_it_is_about() {
-    let rig = Rig::new(&[object("a")]);
-    let patch = Action::Patch {
-        kind: Kind::new("", "v1", "ConfigMap"),
-        key: ObjectKey::new("default", "a"),
-        subresource: None,
-        patch_type: PatchType::Merge,
-        body: json!({"metadata": {"resourceVersion": "seen"}, "data": {"k": "v"}}).to_string(),
-    };
-    let server = Server {
-        answers: Mutex::new(vec![ActionResult::Done(Some("900".into()))]),
-        ..Server::default()
-    };
-    rig.execute(&[event("a"), patch], &server);
-    let seen = server.seen.lock().unwrap();
-    let Operation::Patch { body, .. } = &seen[1].operation else {
-        panic!("{seen:?}");
-    };
-    let body: Value = serde_json::from_str(body).unwrap();
-    assert_eq!(body["metadata"]["resourceVersion"], "7");
-}
-
-#[test]
 fn an_update_of_what_is_not_there_is_not_sent() {
     let rig = Rig::new(&[]);
     let server = Server::default();
@@ -1104,21 +1154,6 @@ fn an_update_of_a_kind_that_is_not_read_says_of_which_version_it_is() {
         assert!(error.contains("says of which resourceVersion"), "{error}");
     }
     assert_eq!(rig.writes(update(&object(json!("7")))).len(), 1);
-}
-
-#[test]
-fn after_an_event_that_finds_no_cluster_no_other_is_tried() {
-    let rig = Rig::new(&[]);
-    let event = event("a");
-    let server = Server {
-        answers: Mutex::new(vec![ActionResult::Unavailable("nobody there".into())]),
-        ..Server::default()
-    };
-    let executed = rig.execute(&[event.clone(), event.clone(), event], &server);
-    assert_eq!(server.seen.lock().unwrap().len(), 1);
-    assert!(executed.failure.is_none());
-    assert_eq!(executed.unwritten, results(&executed)[..1]);
-    assert_eq!(executed.effects[2].result, ActionResult::Skipped);
 }
 
 #[test]

@@ -1,7 +1,15 @@
 //! A write, and what the API server answers to it. Sending it is the business of `host/cluster`.
 
+use std::sync::Arc;
+
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::outcome::{ActionResult, PatchType, Propagation};
+
+/// The most bytes of an Event's note: a limit of the API server.
+pub const MAX_EVENT_NOTE: usize = 1024;
+
+/// The most bytes of an Event's reason, and of its action: a limit of the API server.
+pub const MAX_EVENT_WORD: usize = 128;
 
 /// The identity on whose behalf a write is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +116,15 @@ pub enum Operation {
         /// The text for people.
         note: String,
     },
+}
+
+/// An Event that the host has taken from an outcome and has not written yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenEvent {
+    /// On whose behalf it is written.
+    pub author: Arc<Author>,
+    /// Its operation is [`Operation::Event`].
+    pub write: Write,
 }
 
 /// A cluster's answer to a write.

@@ -160,7 +160,9 @@ class DeleteAll(Action):
 class Event(Action):
     """A Kubernetes Event about an object. It never fails the reconcile.
 
-    `reason` and `action` (what was done) are CamelCase, for machines; `note` is for people.
+    `reason` and `action` (what was done) are CamelCase, for machines; `note` is for people. Its
+    effect is `done` as soon as the host has taken it. The host writes it later, so that the key
+    need not wait, and may still drop it.
     """
 
     object: ObjectRef

@@ -1515,6 +1515,11 @@ pub mod pilothouse {
             /// 100. The host writes 25 about one object and then one each five minutes, and of one plugin 100
             /// and then ten a second. An Event that is not granted or cannot be written never fails the
             /// reconcile.
+            ///
+            /// Events are written aside: the key does not wait for them. The effect of an Event is `done` as
+            /// soon as the host has taken it, and `skipped` where another action's would be. The Events of a
+            /// plugin are written in order, after the other actions of their outcome. One is dropped when it
+            /// cannot be written, when 1,000 of the plugin wait, or when the host dies before its turn.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Event {
                 pub object: ObjectRef,

@@ -229,6 +229,9 @@ impl Event {
     /// most 128 bytes. `note` is for people and has at most 1,024 bytes. Longer texts are cut. The
     /// manifest must declare the object's kind in its reads or writes. An Event that is not granted
     /// or cannot be written never fails the reconcile.
+    ///
+    /// Its effect is `Done` as soon as the host has taken it. The host writes it later, so that the
+    /// key need not wait, and may still drop it.
     #[must_use]
     pub fn normal(object: &ObjectRef, reason: &str, action: &str, note: &str) -> Self {
         Self::new(object, EventType::Normal, reason, action, note)

@@ -58,6 +58,12 @@ enum Task {
         target: String,
     },
     Event,
+    /// Records so many Events, which say so, and sets `value` in `target`.
+    Tell {
+        target: String,
+        value: String,
+        events: String,
+    },
     /// Keeps a finalizer on the object until the guest has cleaned up.
     Finalizer,
     /// Keeps one object for each of these names, which are separated by commas.
@@ -132,6 +138,11 @@ impl Controller for Actions {
                 "Test",
                 "as it was told",
             ))),
+            Task::Tell {
+                target,
+                value,
+                events,
+            } => tell(request, target, value, number(events)?),
             Task::Finalizer => finalize(request, source.metadata.deletion_timestamp.is_some()),
             Task::Children { children } => keep(request, &children.split(',').collect::<Vec<_>>()),
             Task::Count { until } => count(request, host, number(until)?),
@@ -257,6 +268,19 @@ fn reported(request: &Request, suffix: &str, data: &Value) -> Result<Apply, Fail
 fn object(request: &Request, name: &str, data: &Value) -> Value {
     let metadata = json!({"namespace": request.key().namespace, "name": name});
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+}
+
+fn tell(request: &Request, target: &str, value: &str, events: u128) -> Result<Outcome, Failure> {
+    let event = |number| {
+        let note = format!("{value} {number}");
+        Event::normal(request.key(), "Told", "Tell", &note)
+    };
+    let body = json!({"data": {"value": value}});
+    let patch = Patch::merge(&beside(request, target), &body)?;
+    Ok((0..events)
+        .map(event)
+        .fold(Outcome::done(), Outcome::with)
+        .with(patch))
 }
 
 fn beside(request: &Request, name: &str) -> ObjectRef {

@@ -4,13 +4,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use pilothouse_core::text::hex;
-use pilothouse_core::{Author, Kind, ObjectKey, Operation, Write};
+use pilothouse_core::text::{hex, prefix};
+use pilothouse_core::{Author, Kind, MAX_EVENT_NOTE, MAX_EVENT_WORD, ObjectKey, Operation, Write};
 use sha2::{Digest, Sha256};
-
-/// Limits of the API server's validation, in bytes.
-pub(super) const MAX_NOTE: usize = 1024;
-const MAX_WORD: usize = 128;
 
 /// The content of an Event. Events with equal content belong to one series.
 #[derive(Clone, Copy, Debug)]
@@ -108,11 +104,11 @@ impl<'a> EventBody<'a> {
             },
             event_time: Some(MicroTime(time)),
             reporting_controller: Some(self.reporting_controller()),
-            reporting_instance: Some(cut(instance, MAX_WORD).to_owned()),
+            reporting_instance: Some(prefix(instance, MAX_EVENT_WORD).to_owned()),
             type_: Some(event_type(self.is_warning).to_owned()),
-            reason: Some(cut(self.reason, MAX_WORD).to_owned()),
-            action: Some(cut(self.action, MAX_WORD).to_owned()),
-            note: Some(cut(self.note, MAX_NOTE).to_owned()),
+            reason: Some(prefix(self.reason, MAX_EVENT_WORD).to_owned()),
+            action: Some(prefix(self.action, MAX_EVENT_WORD).to_owned()),
+            note: Some(prefix(self.note, MAX_EVENT_NOTE).to_owned()),
             regarding: Some(ObjectReference {
                 api_version: Some(self.kind.api_version()),
                 kind: Some(self.kind.kind.to_string()),
@@ -145,7 +141,7 @@ pub(super) fn event_name(about: &str, key: &SeriesKey, time: &str) -> String {
     let is_dns = about.bytes().all(|byte| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.')
     });
-    let about = cut(if is_dns { about } else { "event" }, 253 - 17).trim_end_matches(['-', '.']);
+    let about = prefix(if is_dns { about } else { "event" }, 253 - 17).trim_end_matches(['-', '.']);
     format!("{about}.{digits}")
 }
 
@@ -157,14 +153,6 @@ pub(super) fn controller_name(plugin: &str) -> String {
         .chars()
         .map(|c| if fits(c) { c } else { '-' })
         .collect();
-    let name = cut(&name, 63).trim_matches(['-', '_', '.']);
+    let name = prefix(&name, 63).trim_matches(['-', '_', '.']);
     Author::prefixed(name)
-}
-
-/// The longest prefix of at most `limit` bytes that ends at a character boundary.
-pub(super) fn cut(text: &str, limit: usize) -> &str {
-    let end = (0..=limit.min(text.len()))
-        .rev()
-        .find(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or_default()]
 }

@@ -3,7 +3,6 @@ use std::time::Duration;
 use pilothouse_core::{Author, ObjectKey, Operation, Write};
 use serde_json::json;
 
-use super::body::{MAX_NOTE, cut};
 use super::series::SERIES_TIMEOUT;
 use super::*;
 use crate::ApiCluster;
@@ -279,14 +278,6 @@ async fn an_event_about_nothing_is_invalid() {
         ActionResult::Invalid(_)
     ));
     assert!(scenario.seen().is_empty());
-}
-
-#[test]
-fn texts_are_cut_at_whole_characters() {
-    assert_eq!(cut("aé", 2), "a");
-    assert_eq!(cut("aé", 3), "aé");
-    assert_eq!(cut(&"é".repeat(1000), MAX_NOTE).len(), 1024);
-    assert_eq!(cut("", 5), "");
 }
 
 #[test]

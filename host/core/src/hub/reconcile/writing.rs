@@ -8,7 +8,7 @@ use super::{ReconcileError, RunningKey};
 use crate::hub::controller::loops::LoopingKey;
 use crate::model::outcome::{FollowUp, NextRun};
 use crate::plan::execution::{Executed, Execution, PendingWrite, UnderWay};
-use crate::plan::write::WriteAnswer;
+use crate::plan::write::{TakenEvent, WriteAnswer};
 
 /// The longest time before which an outcome can ask that its key is not run again.
 const MAX_NOT_BEFORE: Duration = Duration::from_secs(3600);
@@ -172,6 +172,11 @@ impl Finished {
             End::Failed(error) => Some(error),
             End::Done(_) | End::Halted | End::Contradicted | End::Unseen => None,
         }
+    }
+
+    /// Takes the Events that are to be written. The key does not wait for them.
+    pub fn take_events(&mut self) -> Vec<TakenEvent> {
+        std::mem::take(&mut self.executed.events)
     }
 
     /// What became of the writes. The failure is in [`error`](Self::error).

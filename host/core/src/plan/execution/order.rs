@@ -57,7 +57,7 @@ pub(super) struct Place {
 /// How a step has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepEnd {
-    /// It is done, or it is an Event, whose end means nothing for the others.
+    /// It is done, or it is an Event: taken or denied, it means nothing for the others.
     Done,
     Failed,
     LeftOut,

@@ -23,10 +23,6 @@ impl Own {
         let ActionResult::Done(version) = result else {
             return;
         };
-        // It has a version of its own, and is about the object.
-        if sent.step.is_event {
-            return;
-        }
         if matches!(sent.write.operation, Operation::Delete { .. }) {
             self.deleted.insert(sent.target.clone());
         }

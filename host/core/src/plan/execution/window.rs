@@ -32,11 +32,10 @@ impl Window {
         self.under_way += 1;
     }
 
-    /// A write has ended. One that has failed does not make the window larger, and neither does an
-    /// Event, which tells nothing about writes.
-    pub fn end(&mut self, is_accepted_write: bool) {
+    /// A write has ended. One that has failed does not make the window larger.
+    pub fn end(&mut self, is_accepted: bool) {
         self.under_way -= 1;
-        if is_accepted_write {
+        if is_accepted {
             self.size = Execution::MAX_WINDOW.min(self.size + 1);
         }
     }

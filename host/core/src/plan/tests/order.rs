@@ -1,7 +1,7 @@
 //! The promised order, for random stages and every order of answers: stages that do not overlap,
 //! one write of an object at a time and in order, no more at once than the window allows, nothing
-//! begun that a failure stops, nothing else left out, one answer and one effect for each write, and
-//! always an end.
+//! begun that a failure stops, nothing else left out, one answer and one effect for each write, no
+//! Event waited for, and always an end.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -77,6 +77,17 @@ fn bare(name: &str) -> Value {
         "metadata": {"namespace": "default", "name": name}})
 }
 
+/// An Event with this number as its note.
+fn noted(event: Action, number: usize) -> Action {
+    let Action::Event(event) = event else {
+        panic!("{event:?}");
+    };
+    Action::Event(Event {
+        note: number.to_string(),
+        ..event
+    })
+}
+
 /// The stages of a case, with one `children` action at most, and each write with a body of its own.
 fn stages_of(asked: &[(Vec<Asked>, bool)]) -> Vec<Stage> {
     let mut has_children = false;
@@ -96,7 +107,7 @@ fn stages_of(asked: &[(Vec<Asked>, bool)]) -> Vec<Stage> {
                 object: bare(NAMES[*name]).to_string(),
                 subresource: None,
             },
-            Asked::Event(name) => event(NAMES[*name]),
+            Asked::Event(name) => noted(event(NAMES[*name]), number),
             Asked::Children if std::mem::replace(&mut has_children, true) => return None,
             Asked::Children => Action::Children {
                 objects: ["a", "new"].map(|name| bare(name).to_string()).into(),
@@ -152,10 +163,10 @@ impl Watcher {
         let step = &self.steps[number];
         let ended = |number: &usize| self.answers.contains_key(number);
         let failed = |number: usize| {
-            let is_event = self.steps[number].verb == EffectVerb::Event;
-            let answer = self.answers.get(&number).filter(|_| !is_event);
+            let answer = self.answers.get(&number);
             answer.is_some_and(|answer| answer.error().is_some())
         };
+        assert_ne!(step.verb, EffectVerb::Event, "Events are not handed out");
         assert!(!self.is_over, "nothing more is begun");
         assert!(!self.begun.contains(&number), "once");
         assert!(step.stage >= self.stage, "stages keep their order");
@@ -201,7 +212,6 @@ impl Watcher {
         let at = choice % self.under_way.len();
         let number = *self.under_way.keys().nth(at).unwrap();
         let pending = self.under_way.remove(&number).unwrap();
-        let is_event = self.steps[number].verb == EffectVerb::Event;
         let answer = match told {
             Told::Accept | Told::Halt => ActionResult::Done(Some(number.to_string())),
             Told::Refuse => ActionResult::Invalid(number.to_string()),
@@ -209,14 +219,13 @@ impl Watcher {
             Told::LeaveAlone => ActionResult::Busy(number.to_string(), Duration::from_secs(1)),
         };
         self.is_over |= match told {
-            Told::Unreachable | Told::LeaveAlone => !is_event,
-            Told::Halt => true,
+            Told::Unreachable | Told::LeaveAlone | Told::Halt => true,
             Told::Accept | Told::Refuse => false,
         };
         if matches!(told, Told::Halt) {
             halt.halt();
         }
-        self.window += usize::from(answer.error().is_none() && !is_event);
+        self.window += usize::from(answer.error().is_none());
         assert!(self.answers.insert(number, answer.clone()).is_none());
         (pending, answer)
     }
@@ -230,28 +239,50 @@ impl Watcher {
                 step.target,
                 "each effect is of its write"
             );
+            let is_taken = effect.result == ActionResult::Done(None);
             match self.answers.get(&number) {
                 Some(answer) => assert_eq!(effect.result, *answer),
+                None if step.verb == EffectVerb::Event && is_taken => {}
                 None => assert_eq!(effect.result, ActionResult::Skipped),
             }
         }
-        let failed = |(number, answer): (&usize, &ActionResult)| {
-            answer.error().is_some() && self.steps[*number].verb != EffectVerb::Event
-        };
+        self.end_of_events(executed);
+        let failed = |answer: &ActionResult| answer.error().is_some();
         assert_eq!(
             executed.failure.is_some(),
-            self.answers.iter().any(failed),
+            self.answers.values().any(failed),
             "it fails if a write has"
         );
         if !self.is_over {
             for (number, effect) in executed.effects.iter().enumerate() {
                 let is_left_out = effect.result == ActionResult::Skipped;
-                let is_event = effect.verb == EffectVerb::Event;
                 assert!(
-                    !is_left_out || is_event || self.may_be_left_out(number, &executed.effects),
+                    !is_left_out || self.may_be_left_out(number, &executed.effects),
                     "a failure stops no more than is promised"
                 );
             }
+        }
+    }
+
+    /// Each Event that counts as done was taken, those of one object in order, and none that a
+    /// failure stops.
+    fn end_of_events(&self, executed: &Executed) {
+        let mut done = 0;
+        for (number, effect) in executed.effects.iter().enumerate() {
+            if effect.verb == EffectVerb::Event && effect.result != ActionResult::Skipped {
+                done += 1;
+                assert!(!self.may_be_left_out(number, &executed.effects));
+            }
+        }
+        assert_eq!(executed.events.len(), done);
+        let mut last: HashMap<ObjectKey, usize> = HashMap::new();
+        for taken in &executed.events {
+            let Operation::Event { note, .. } = &taken.write.operation else {
+                panic!("{taken:?}");
+            };
+            let number = note.parse().unwrap();
+            let before = last.insert(taken.write.key.clone(), number);
+            assert!(before.is_none_or(|before| before < number), "in order");
         }
     }
 

@@ -342,29 +342,6 @@ fn a_patch_that_names_a_version_is_of_the_one_that_the_outcome_itself_has_left()
 }
 
 #[test]
-fn the_version_of_an_event_is_not_that_of_its_object() {
-    let guard = Action::Patch {
-        kind: config_map(),
-        key: ObjectKey::new("default", "a"),
-        subresource: None,
-        patch_type: PatchType::Merge,
-        body: json!({"metadata": {"resourceVersion": "any"}}).to_string(),
-    };
-    let rig = Rig::new(&[object("a")]);
-    let server = Server {
-        answers: vec![ActionResult::Done(Some("9".into()))].into(),
-        ..Server::default()
-    };
-    rig.execute(&[event("a"), guard], &server);
-    let seen = server.seen.lock().unwrap();
-    let Operation::Patch { body, .. } = &seen[1].operation else {
-        panic!("{seen:?}");
-    };
-    let body: Value = serde_json::from_str(body).unwrap();
-    assert_ne!(body["metadata"]["resourceVersion"], "9");
-}
-
-#[test]
 fn an_update_keeps_the_finalizers_that_the_outcome_itself_has_left() {
     let stored = |finalizers: Value| {
         let mut stored = with_data("a", "old");

@@ -53,6 +53,8 @@ class Execution:
     _is_over: bool = False
     """Whether nothing more is begun."""
     _versions: dict[Any, str] = field(default_factory=dict)
+    _events: list[Write] = field(default_factory=list)
+    """Those that were taken. They are written last, because no write waits for them."""
 
     @property
     def failure(self) -> WriteFailure | None:
@@ -68,6 +70,9 @@ class Execution:
                 effects += [_skipped(step) for step in steps]
             else:
                 effects += self._stage(steps, len(effects))
+        # None of them fails.
+        for event in self._events:
+            self.server.write(event)
         return effects
 
     def _stage(self, steps: list[Step], first: int) -> list[Effect]:
@@ -84,6 +89,10 @@ class Execution:
                 elif step.known is not None:
                     effects[number] = step.known
                     order.ended(number, self._note(step, step.known, first + number))
+                elif step.write is not None and step.verb == "event":
+                    self._events.append(step.write)
+                    effects[number] = Effect(step.ref, step.verb, "done")
+                    order.ended(number, True)
                 else:
                     under_way.append(number)
             if not under_way:
@@ -92,7 +101,7 @@ class Execution:
             step = steps[number]
             effects[number], refused = self._send(step)
             is_done = self._note(step, effects[number], first + number, refused)
-            if is_done and step.verb != "event":
+            if is_done:
                 window = min(_MAX_WINDOW, window + 1)
             order.ended(number, is_done)
 
@@ -121,15 +130,13 @@ class Execution:
                 return Effect(step.ref, step.verb, "done"), None
             version = self.server.write(write)
         except Refused as refused:
-            if write.verb != "event":
-                self._forget(write)
+            self._forget(write)
             # Without an answer, the write may have been done.
             if self.server.get(write.ref) != before:
                 self.wake(write.ref, before)
             return self._refused(step, write, refused), refused
-        if write.verb != "event":
-            self._remember(write, version)
-            self.wake(write.ref, before)
+        self._remember(write, version)
+        self.wake(write.ref, before)
         return Effect(step.ref, step.verb, "done", version), None
 
     def _refused(self, step: Step, write: Write, refused: Refused) -> Effect:

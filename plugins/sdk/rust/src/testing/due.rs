@@ -79,7 +79,7 @@ impl FakeCluster {
             }
         };
         let ran = reconcile.run();
-        let finished = match self.caches.get_mut().hub.ran(ran, self.now) {
+        let mut finished = match self.caches.get_mut().hub.ran(ran, self.now) {
             host::Decision::Finished(finished) => finished,
             host::Decision::Writing(writing) => self.send_all(writing),
             host::Decision::Confirming(confirming) => match self.confirm(confirming) {
@@ -93,7 +93,9 @@ impl FakeCluster {
             error: finished.error().map(ToString::to_string),
             effects: effects.map(Into::into).collect(),
         };
+        let events = finished.take_events();
         self.caches.get_mut().hub.finished(finished, self.now);
+        self.write_events(&events);
         Some(run)
     }
 

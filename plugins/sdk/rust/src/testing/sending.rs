@@ -9,12 +9,15 @@ use serde_json::Value;
 use super::FakeCluster;
 
 impl FakeCluster {
-    /// Sends the writes of an outcome, and answers each before the next is begun.
+    /// Sends the writes of an outcome, and answers each before the next is begun; then its Events.
     pub(super) fn perform(&mut self, mut execution: Execution) -> host::Executed {
         let mut pending = VecDeque::new();
         loop {
             let under_way = match execution.advance() {
-                ControlFlow::Break(executed) => return executed,
+                ControlFlow::Break(executed) => {
+                    self.write_events(&executed.events);
+                    return executed;
+                }
                 ControlFlow::Continue((begun, under_way)) => {
                     pending.extend(begun);
                     under_way
@@ -23,6 +26,13 @@ impl FakeCluster {
             let write = pending.pop_front().expect("a write is under way");
             let answer = self.send(write.write());
             execution = under_way.answered(write, answer);
+        }
+    }
+
+    /// Writes the Events of an outcome. None of them fails.
+    pub(super) fn write_events(&mut self, events: &[host::TakenEvent]) {
+        for event in events {
+            self.carry_to_server(&event.write);
         }
     }
 
