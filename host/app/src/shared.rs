@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use holds::Holder;
 pub use holds::{Cause, Holds};
 
-/// Upper bound on a worker's sleep. A safety net: every change wakes the workers.
+/// Upper bound on a worker's sleep. A safety net: every change wakes a worker.
 const LONGEST_SLEEP: Duration = Duration::from_secs(10);
 
 /// A hub that is held for longer than this is reported as stuck.
@@ -59,14 +59,15 @@ impl Shared {
         self.started.elapsed()
     }
 
-    /// Changes the hub, then wakes the workers.
+    /// Changes the hub, then wakes a worker. If that one finds a task, it wakes another: see
+    /// [`next_task`](Self::next_task).
     pub fn change<'a, R>(
         &self,
         holder: impl Into<Holder<'a>>,
         change: impl FnOnce(&mut Hub, Time) -> R,
     ) -> R {
         let result = self.hold(holder.into(), change);
-        self.changed.notify_all();
+        self.changed.notify_one();
         result
     }
 
@@ -244,7 +245,17 @@ impl Shared {
 
     /// Waits for the next task. Returns `None` once `is_stopping` returns true and everything is
     /// done.
+    ///
+    /// Most changes have one task to run, or none. So each wakes one worker, and whoever stops
+    /// waiting wakes the next, in case there are more: the last one to wake finds nothing, and
+    /// knows how long to wait for what comes next.
     pub fn next_task(&self, is_stopping: impl Fn() -> bool) -> Option<Task> {
+        let task = self.wait_for_task(is_stopping);
+        self.changed.notify_one();
+        task
+    }
+
+    fn wait_for_task(&self, is_stopping: impl Fn() -> bool) -> Option<Task> {
         let mut hub = self.lock();
         loop {
             let began = self.now();
@@ -285,6 +296,8 @@ fn wall_clock_ms() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use tokio::time::advance;
 
     use super::*;
@@ -306,6 +319,33 @@ mod tests {
         assert!(reason.contains("11 s (reconcile)"), "{reason}");
         shared.holds.end();
         assert_eq!(stuck(), None);
+    }
+
+    #[test]
+    fn a_change_that_ends_all_workers_ends_each_of_them_at_once() {
+        const WORKERS: usize = 3;
+        let shared = Shared::new(WORKERS);
+        let is_stopping = AtomicBool::new(false);
+        let (waits, waiting) = std::sync::mpsc::channel();
+        let began = tokio::time::Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..WORKERS {
+                let (waits, shared, is_stopping) = (waits.clone(), &shared, &is_stopping);
+                scope.spawn(move || {
+                    shared.next_task(|| {
+                        // The hub is held until the worker waits.
+                        waits.send(()).unwrap();
+                        is_stopping.load(Ordering::SeqCst)
+                    })
+                });
+            }
+            (0..WORKERS).for_each(|_| waiting.recv().unwrap());
+            shared.change(Cause::End, |hub, _| {
+                is_stopping.store(true, Ordering::SeqCst);
+                hub.drain();
+            });
+        });
+        assert!(began.elapsed() < LONGEST_SLEEP / 2);
     }
 
     #[tokio::test(start_paused = true)]

@@ -166,7 +166,50 @@ fn caches() -> Cache {
         &format!("{listing:.1?}"),
         "<= 200 us",
     );
+    lists_by_label(&snapshot, &scope);
     cache
+}
+
+/// The ten pods of an app, of the 2,000 pods of its namespace.
+fn lists_by_label(snapshot: &Snapshot, scope: &Arc<Scope>) {
+    let app = |number: usize| format!("app-{number}");
+    let by_labels = |requirement: Requirement| {
+        ListFilter::Labels(LabelSelector {
+            requirements: vec![requirement],
+        })
+    };
+    let none = |at: usize| format!("none-{at}");
+    let time = |filter: &dyn Fn(usize) -> ListFilter| {
+        best(|_| {
+            per_operation(1_000, |number| {
+                let (number, namespace) = (number * 7, format!("ns-{}", number * 7 % 50));
+                let mut reader = Reader::new(snapshot.clone(), scope.clone(), 0);
+                let list = reader.list(&kind(), Some(&namespace), &filter(number));
+                assert_eq!(list.expect("a list").lines().count(), 12);
+            })
+        })
+    };
+    let by_label = time(&|number| by_labels(Requirement::Equals("app".into(), app(number))));
+    row(
+        "list 10 of 2,000 pods by a label",
+        &format!("{by_label:.1?}"),
+        "<= 20 us",
+    );
+    let by_index = time(&|number| ListFilter::Index("app".into(), app(number)));
+    row(
+        "the same by an index of that label",
+        &format!("{by_index:.1?}"),
+        "",
+    );
+    let by_look = time(&|number| {
+        let values = (0..8).map(none).chain([app(number)]);
+        by_labels(Requirement::OneOf("app".into(), values.collect()))
+    });
+    row(
+        "the same with a look at each, for one of nine values",
+        &format!("{by_look:.1?}"),
+        "",
+    );
 }
 
 /// The scope of a plugin with these view and index ids.
@@ -179,7 +222,7 @@ fn scope(subscribed: Subscribed) -> Scope {
     };
     let of_pods = KindScope {
         parts: vec![part],
-        indexes: [("node".to_owned(), 0)].into(),
+        indexes: [("node".to_owned(), 0), ("app".to_owned(), 2)].into(),
     };
     Scope {
         kinds: [(kind(), of_pods)].into(),

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use crate::model::detail::Detail;
 use crate::model::informer_key::InformerKey;
 use crate::model::key::{KeyRef, Kind, ObjectKey, ResourceVersion};
+use crate::model::label_bits::WantedBits;
 use crate::model::object::{IndexId, Object, Schema};
 use crate::model::served_kind::ServedKind;
 
@@ -191,6 +192,17 @@ impl Cache {
         after: Option<KeyRef<'a>>,
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
         self.objects.list(namespace, after)
+    }
+
+    /// Of the objects of [`list_after`](Self::list_after), those that a label selector with these
+    /// bits may select. `None` stands for some dozen others that have been passed over.
+    pub(crate) fn list_by_labels_after<'a>(
+        &'a self,
+        namespace: Option<&'a str>,
+        wanted: WantedBits,
+        after: Option<KeyRef<'a>>,
+    ) -> impl Iterator<Item = Option<&'a Arc<Object>>> + use<'a> {
+        self.objects.list_by_labels(namespace, wanted, after)
     }
 
     /// The objects that have this value in an index, ordered by namespace and name.

@@ -5,6 +5,7 @@ pub mod detail;
 pub mod fields;
 pub mod informer_key;
 pub mod key;
+pub mod label_bits;
 pub mod manifest;
 pub mod object;
 pub mod outcome;

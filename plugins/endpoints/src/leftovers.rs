@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use pilothouse_sdk::{Delete, Failure, Host, Metadata, ObjectRef, Outcome, Request};
+use pilothouse_sdk::{Delete, Failure, Host, ObjectRef, Outcome, Request};
 use serde::Deserialize;
 use services::service::SERVICES;
 
@@ -34,7 +34,7 @@ pub fn of_others(request: &Request, host: &dyn Host) -> Result<Outcome, Failure>
     if is_known || is_lock(&endpoints) || is_young(&endpoints, host) {
         return Ok(seen);
     }
-    Ok(deleting(seen, &service, &endpoints.metadata.always))
+    Ok(deleting(seen, &service, &endpoints.metadata.uid))
 }
 
 /// What becomes of the Endpoints of a Service that is gone. They go with it if it was seen here, or
@@ -43,15 +43,15 @@ pub fn of_service(request: &Request, current: Option<&Endpoints>) -> Outcome {
     let was_seen = request.memo::<Memo>().is_some();
     match current {
         Some(current) if was_seen || is_ours(current) => {
-            deleting(Outcome::done(), request.key(), &current.metadata.always)
+            deleting(Outcome::done(), request.key(), &current.metadata.uid)
         }
         _ => Outcome::done(),
     }
 }
 
-/// Deletes Endpoints, unless the API server knows of a Service after all.
-fn deleting(outcome: Outcome, service: &ObjectRef, endpoints: &Metadata) -> Outcome {
-    let delete = Delete::new(&service.of_kind(ENDPOINTS)).uid(&endpoints.uid);
+/// Deletes the Endpoints of this uid, unless the API server knows of a Service after all.
+fn deleting(outcome: Outcome, service: &ObjectRef, uid: &str) -> Outcome {
+    let delete = Delete::new(&service.of_kind(ENDPOINTS)).uid(uid);
     outcome.with(delete).confirm(service)
 }
 

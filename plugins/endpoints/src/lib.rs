@@ -81,12 +81,11 @@ impl Controller for EndpointsController {
         let outcome = match (current, stored) {
             (Some(current), _) if wanted.is_met_by(&current) => outcome,
             (Some(_), Some(stored)) => {
-                let current = serde_json::from_str(&stored)?;
-                outcome.with(Update::new(&wanted.updated(current, trigger))?)
+                outcome.with(Update::new(&wanted.updated(&stored, trigger)?)?)
             }
             // Whatever is created in a namespace that is being deleted is refused.
             _ if previous.iter().any(failures::is_of_ending_namespace) => outcome,
-            _ => outcome.with(Create::new(&wanted.created(key, trigger))?),
+            _ => outcome.with(Create::new(&wanted.created(key, trigger)?)?),
         };
         let events = previous.iter().filter_map(|effect| told(key, effect));
         Ok(events.fold(outcome, Outcome::with))

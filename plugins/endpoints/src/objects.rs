@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_sdk::{Metadata, Projection, Time};
+use pilothouse_sdk::{Projection, Time};
 use serde::Deserialize;
 use services::or_default;
 use services::service::ServiceSpec;
@@ -35,8 +35,8 @@ pub struct Endpoints {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointsMetadata {
-    #[serde(flatten)]
-    pub always: Metadata,
+    #[serde(default)]
+    pub uid: String,
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     #[serde(default)]

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use pilothouse_sdk::{ObjectRef, Time};
-use serde_json::{Map, Value, json};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Error, Map, Value, json};
 use services::pod::Pod;
 use services::subsets::{Subset, pack};
 use services::trigger;
@@ -16,6 +17,10 @@ use crate::{MANAGED_BY, pods, subsets};
 const HEADLESS: &str = "service.kubernetes.io/headless";
 /// Annotation for Endpoints that lack some addresses because the object cannot hold more.
 const OVER_CAPACITY: (&str, &str) = ("endpoints.kubernetes.io/over-capacity", "truncated");
+
+/// The members of an object, each as its text: most of Endpoints are their subsets, which are
+/// written from what they should be without a look at what they are.
+pub type Body = BTreeMap<String, Box<RawValue>>;
 
 /// What the Endpoints should be.
 pub struct Wanted {
@@ -57,29 +62,28 @@ impl Wanted {
     }
 
     /// New Endpoints of this content, for a change at this time.
-    pub fn created(&self, key: &ObjectRef, trigger: Option<Time>) -> Value {
-        let mut object = json!({"metadata": {"namespace": key.namespace, "name": key.name}});
-        self.write_into(&mut object, trigger);
-        object
+    pub fn created(&self, key: &ObjectRef, trigger: Option<Time>) -> Result<Body, Error> {
+        let address = [("namespace", &key.namespace), ("name", &key.name)];
+        let metadata = address.map(|(name, value)| (name.to_owned(), value.as_str().into()));
+        self.body(Body::new(), Map::from_iter(metadata), trigger)
     }
 
-    /// The Endpoints that there are, with this content, for a change at this time. What this
-    /// controller does not know stays.
-    pub fn updated(&self, mut current: Value, trigger: Option<Time>) -> Value {
-        self.write_into(&mut current, trigger);
-        current
+    /// The Endpoints that are stored as this text, with this content, for a change at this time.
+    /// What this controller does not know stays.
+    pub fn updated(&self, stored: &str, trigger: Option<Time>) -> Result<Body, Error> {
+        let members: Body = serde_json::from_str(stored)?;
+        let metadata = members.get("metadata").map_or("{}", |text| text.get());
+        let metadata = serde_json::from_str(metadata)?;
+        self.body(members, metadata, trigger)
     }
 
-    fn write_into(&self, object: &mut Value, trigger: Option<Time>) {
-        object["apiVersion"] = "v1".into();
-        object["kind"] = "Endpoints".into();
-        object["metadata"]["labels"] = json!(self.labels);
-        if let Some(object) = object.as_object_mut() {
-            object.remove("subsets");
-            if !self.subsets.is_empty() {
-                object.insert("subsets".to_owned(), json!(self.subsets));
-            }
-        }
+    fn body(
+        &self,
+        mut members: Body,
+        mut metadata: Map<String, Value>,
+        trigger: Option<Time>,
+    ) -> Result<Body, Error> {
+        metadata.insert("labels".to_owned(), json!(self.labels));
         let annotations = [
             (trigger::ANNOTATION, trigger.map(|time| time.to_string())),
             (
@@ -87,9 +91,15 @@ impl Wanted {
                 self.is_truncated.then(|| OVER_CAPACITY.1.to_owned()),
             ),
         ];
-        if let Some(metadata) = object["metadata"].as_object_mut() {
-            annotate(metadata, annotations);
+        annotate(&mut metadata, annotations);
+        members.insert("apiVersion".to_owned(), to_raw_value("v1")?);
+        members.insert("kind".to_owned(), to_raw_value("Endpoints")?);
+        members.insert("metadata".to_owned(), to_raw_value(&metadata)?);
+        members.remove("subsets");
+        if !self.subsets.is_empty() {
+            members.insert("subsets".to_owned(), to_raw_value(&self.subsets)?);
         }
+        Ok(members)
     }
 }
 

@@ -70,11 +70,11 @@ pub struct Endpoint {
 
 /// What identifies an address: the IP and the pod's uid. Pods on the host's network may share an IP
 /// but have different uids.
-type Identity = (String, String);
+type Identity<'a> = (&'a str, &'a str);
 
-fn identity(address: &Address) -> Identity {
-    let uid = address.target_ref.as_ref().map(|target| target.uid.clone());
-    (address.ip.clone(), uid.unwrap_or_default())
+fn identity(address: &Address) -> Identity<'_> {
+    let uid = address.target_ref.as_ref().map(|target| &*target.uid);
+    (&address.ip, uid.unwrap_or_default())
 }
 
 /// Packs endpoints into as few subsets as possible: ports share a subset if they have the same
@@ -86,48 +86,41 @@ fn identity(address: &Address) -> Identity {
 /// ordered by name, protocol and number, and subsets by their ports.
 #[must_use]
 pub fn pack(endpoints: impl Iterator<Item = Endpoint>) -> Vec<Subset> {
-    let mut addresses: BTreeMap<Identity, Address> = BTreeMap::new();
-    let mut readiness_by_port: BTreeMap<Option<Port>, BTreeMap<Identity, bool>> = BTreeMap::new();
-    for Endpoint {
-        address,
-        is_ready,
-        port,
-    } in endpoints
-    {
-        let identity = identity(&address);
-        let readiness = readiness_by_port.entry(port).or_default();
-        readiness
-            .entry(identity.clone())
-            .and_modify(|was_ready| *was_ready &= is_ready)
-            .or_insert(is_ready);
-        addresses.entry(identity).or_insert(address);
+    let endpoints: Vec<Endpoint> = endpoints.collect();
+    let mut addresses: BTreeMap<Identity<'_>, &Address> = BTreeMap::new();
+    let mut readiness_by_port: BTreeMap<&Option<Port>, BTreeMap<Identity<'_>, bool>> =
+        BTreeMap::new();
+    for endpoint in &endpoints {
+        let identity = identity(&endpoint.address);
+        let readiness = readiness_by_port.entry(&endpoint.port).or_default();
+        let is_ready = readiness.entry(identity).or_insert(true);
+        *is_ready &= endpoint.is_ready;
+        addresses.entry(identity).or_insert(&endpoint.address);
     }
 
     // Ports with the same addresses in the same readiness share a key, and so a subset.
-    let mut ports_by_readiness: BTreeMap<BTreeMap<Identity, bool>, Vec<Port>> = BTreeMap::new();
+    let mut ports_by_readiness: BTreeMap<BTreeMap<Identity<'_>, bool>, Vec<Port>> = BTreeMap::new();
     for (port, readiness) in readiness_by_port {
-        ports_by_readiness
-            .entry(readiness)
-            .or_default()
-            .extend(port);
+        let ports = ports_by_readiness.entry(readiness).or_default();
+        ports.extend(port.clone());
     }
 
     let subsets = ports_by_readiness.into_iter().map(|(readiness, ports)| {
-        let is_ready = |identity: &Identity| readiness.get(identity).copied().unwrap_or_default();
-        let members = readiness
-            .keys()
-            .filter_map(|identity| Some((is_ready(identity), addresses.get(identity)?.clone())));
-        let (ready, not_ready): (Vec<_>, Vec<_>) = members.partition(|(is_ready, _)| *is_ready);
-        let only_addresses = |members: Vec<(bool, Address)>| {
-            members.into_iter().map(|(_, address)| address).collect()
+        let of = |wanted: bool| {
+            let members = readiness.iter().filter(|(_, ready)| **ready == wanted);
+            let members = members.filter_map(|(identity, _)| addresses.get(identity));
+            members.map(|address| (*address).clone()).collect()
         };
         Subset {
-            addresses: only_addresses(ready),
-            not_ready_addresses: only_addresses(not_ready),
+            addresses: of(true),
+            not_ready_addresses: of(false),
             ports,
         }
     });
-    sorted(subsets.collect())
+    // Addresses and ports come in order.
+    let mut subsets: Vec<Subset> = subsets.collect();
+    subsets.sort_by(|a, b| a.ports.cmp(&b.ports));
+    subsets
 }
 
 /// The single endpoints in subsets.
@@ -158,8 +151,9 @@ pub fn unpacked(subsets: &[Subset]) -> impl Iterator<Item = Endpoint> {
 #[must_use]
 pub fn sorted(mut subsets: Vec<Subset>) -> Vec<Subset> {
     for subset in &mut subsets {
-        subset.addresses.sort_by_cached_key(identity);
-        subset.not_ready_addresses.sort_by_cached_key(identity);
+        let order = |a: &Address, b: &Address| identity(a).cmp(&identity(b));
+        subset.addresses.sort_by(order);
+        subset.not_ready_addresses.sort_by(order);
         subset.ports.sort();
     }
     subsets.sort_by(|a, b| a.ports.cmp(&b.ports));

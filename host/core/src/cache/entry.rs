@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::cache::tree::{Item, Key};
 use crate::model::key::KeyRef;
+use crate::model::label_bits::LabelBits;
 use crate::model::object::{IndexId, Object};
 
 /// A key in a tree, without its object, in one text: value, namespace, name.
@@ -38,12 +39,23 @@ impl Bound {
 
 /// An object, ordered by its key.
 #[derive(Clone, Debug)]
-pub(super) struct CacheEntry(pub(super) Arc<Object>);
+pub(super) struct CacheEntry {
+    pub(super) object: Arc<Object>,
+    /// Those of its labels. They are here because the object is somewhere else in memory.
+    pub(super) labels: LabelBits,
+}
 
 impl CacheEntry {
+    pub(super) fn new(object: &Arc<Object>) -> Self {
+        Self {
+            object: object.clone(),
+            labels: LabelBits::of(object.labels()),
+        }
+    }
+
     pub(super) fn key<'a>(key: Key<'a, Self>) -> KeyRef<'a> {
         match key {
-            Key::Item(entry) => entry.0.key(),
+            Key::Item(entry) => entry.object.key(),
             Key::Bound(bound) => bound.key(),
         }
     }
@@ -53,11 +65,11 @@ impl Item for CacheEntry {
     type Bound = Bound;
 
     fn bound(&self) -> Bound {
-        Bound::new("", self.0.key())
+        Bound::new("", self.object.key())
     }
 
     fn compare(key: Key<'_, Self>, to: &Self) -> Ordering {
-        Self::key(key).cmp(&to.0.key())
+        Self::key(key).cmp(&to.object.key())
     }
 }
 

@@ -7,7 +7,11 @@ use super::delta::Change;
 use super::entry::{CacheEntry, Posting};
 use crate::cache::tree::{Key, Tree};
 use crate::model::key::KeyRef;
+use crate::model::label_bits::WantedBits;
 use crate::model::object::{IndexId, Object};
+
+/// How many objects are passed over by their labels' bits in the time that one is examined.
+const PASSED_OVER: usize = 64;
 
 /// Objects by key, and by their indexed values. Invariant: the postings are those of exactly these
 /// objects, and `bytes` is the size of all of them. Cloning is O(1) and shares everything.
@@ -43,12 +47,12 @@ impl StoredObjects {
 
     pub fn get(&self, key: KeyRef<'_>) -> Option<&Arc<Object>> {
         let entry = self.objects.get(|have| CacheEntry::key(have).cmp(&key))?;
-        Some(&entry.0)
+        Some(&entry.object)
     }
 
     /// All objects, ordered by namespace and name.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Object>> {
-        self.objects.iter().map(|entry| &entry.0)
+        self.objects.iter().map(|entry| &entry.object)
     }
 
     /// All objects, or those of one namespace, ordered by namespace and name. With `after`, only
@@ -58,6 +62,35 @@ impl StoredObjects {
         namespace: Option<&'a str>,
         after: Option<KeyRef<'a>>,
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        let entries = self.entries(namespace, after);
+        entries.map(|entry| &entry.object)
+    }
+
+    /// Of the objects of [`list`](Self::list), those that labels may select. `None` stands for many
+    /// others that have been passed over.
+    pub fn list_by_labels<'a>(
+        &'a self,
+        namespace: Option<&'a str>,
+        wanted: WantedBits,
+        after: Option<KeyRef<'a>>,
+    ) -> impl Iterator<Item = Option<&'a Arc<Object>>> + use<'a> {
+        let mut entries = self.entries(namespace, after);
+        std::iter::from_fn(move || {
+            for _ in 0..PASSED_OVER {
+                let entry = entries.next()?;
+                if wanted.may_be_met_by(entry.labels) {
+                    return Some(Some(&entry.object));
+                }
+            }
+            Some(None)
+        })
+    }
+
+    fn entries<'a>(
+        &'a self,
+        namespace: Option<&'a str>,
+        after: Option<KeyRef<'a>>,
+    ) -> impl Iterator<Item = &'a CacheEntry> + use<'a> {
         let order = move |key: Key<'_, CacheEntry>| {
             let key = CacheEntry::key(key);
             match namespace {
@@ -66,7 +99,7 @@ impl StoredObjects {
                 None => Ordering::Equal,
             }
         };
-        self.objects.equal(order).map(|entry| &entry.0)
+        self.objects.equal(order)
     }
 
     /// The first object after this key, in the order of namespace and name. Without a key, the
@@ -76,7 +109,8 @@ impl StoredObjects {
             Some(key) if CacheEntry::key(have) <= key => Ordering::Less,
             _ => Ordering::Equal,
         };
-        self.objects.equal(order).next().map(|entry| &entry.0)
+        let first = self.objects.equal(order).next();
+        first.map(|entry| &entry.object)
     }
 
     /// The objects that have this value in an index, ordered by namespace and name. With `after`,
@@ -115,9 +149,10 @@ impl StoredObjects {
 
     /// Removes an object, if it is there.
     pub fn take(&mut self, key: KeyRef<'_>) -> Option<Change> {
-        let CacheEntry(old) = self
+        let old = self
             .objects
-            .remove(|have| CacheEntry::key(have).cmp(&key))?;
+            .remove(|have| CacheEntry::key(have).cmp(&key))?
+            .object;
         self.bytes -= old.size();
         self.unpost(&old, None);
         Some(Change {
@@ -129,7 +164,7 @@ impl StoredObjects {
     /// Stores an object that is not there.
     pub fn insert(&mut self, object: &Arc<Object>) {
         self.bytes += object.size();
-        self.objects.insert(CacheEntry(object.clone()));
+        self.objects.insert(CacheEntry::new(object));
         for (index, postings) in self.indexes.iter_mut().enumerate() {
             for posting in Posting::all(object, index) {
                 postings.insert(posting);
@@ -146,8 +181,9 @@ impl StoredObjects {
     fn replace(&mut self, old: &Arc<Object>, new: &Arc<Object>) {
         self.bytes = self.bytes - old.size() + new.size();
         self.unpost(old, Some(new));
-        self.objects
-            .insert_over(CacheEntry(new.clone()), |entry| Arc::ptr_eq(&entry.0, old));
+        self.objects.insert_over(CacheEntry::new(new), |entry| {
+            Arc::ptr_eq(&entry.object, old)
+        });
         for (index, postings) in self.indexes.iter_mut().enumerate() {
             for posting in Posting::all(new, index) {
                 match old.slot_of(index, posting.value()) {

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use parking_lot::{Mutex, MutexGuard};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::model::detail::Detail;
 use crate::model::key::{Kind, ObjectKey, ResourceVersion};
@@ -213,10 +213,27 @@ fn digest(object: &Value, subresource: Option<&str>, owned: Option<&str>) -> Opt
 /// Whether replacing `current` (as cached) by `wanted` would change nothing.
 pub fn is_same_object(current: &Value, wanted: &Value, subresource: Option<&str>) -> bool {
     match subresource {
-        None => without_bookkeeping(current) == without_bookkeeping(wanted),
+        None => is_same_but_for_bookkeeping(current, wanted),
         Some("status") => current.get("status") == wanted.get("status"),
         Some(_) => false,
     }
+}
+
+/// Metadata alone is copied to be compared: it is a small part of most objects.
+fn is_same_but_for_bookkeeping(one: &Value, other: &Value) -> bool {
+    let (Some(members), Some(others)) = (one.as_object(), other.as_object()) else {
+        return one == other;
+    };
+    let is_rest = |(name, _): &(&String, &Value)| *name != "metadata";
+    let metadata = |object: &Value| {
+        let metadata = object.get("metadata").cloned();
+        metadata.map(|metadata| without_bookkeeping(&json!({"metadata": metadata})))
+    };
+    members
+        .iter()
+        .filter(is_rest)
+        .eq(others.iter().filter(is_rest))
+        && metadata(one) == metadata(other)
 }
 
 /// The object without what the cache leaves out or only the server writes.
@@ -245,7 +262,6 @@ mod model;
 mod tests {
     use super::*;
     use crate::model::object::Schema;
-    use serde_json::json;
 
     fn target() -> ApplyTarget {
         ApplyTarget {

@@ -7,6 +7,7 @@ use super::source::{Origin, Source};
 use crate::cache::Cache;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::model::key::{KeyRef, ObjectKey};
+use crate::model::label_bits::WantedBits;
 use crate::model::object::{IndexId, Object, Side};
 use crate::model::selector::LabelSelector;
 
@@ -155,7 +156,7 @@ impl Read {
                 let (cache, namespace) = (&snapshot.informers[*informer], namespace.as_deref());
                 for object in candidates(cache, namespace, filter, None) {
                     examine()?;
-                    if filter.selects(object, namespace) {
+                    if object.is_some_and(|object| filter.selects(object, namespace)) {
                         return Some(true);
                     }
                 }
@@ -202,20 +203,31 @@ pub fn matching<'a>(
     namespace: Option<&'a str>,
     filter: &'a Filter,
 ) -> impl Iterator<Item = &'a Arc<Object>> {
-    candidates(cache, namespace, filter, None)
-        .filter(move |object| filter.selects(object, namespace))
+    let candidates = candidates(cache, namespace, filter, None).flatten();
+    candidates.filter(move |object| filter.selects(object, namespace))
 }
 
 /// The objects that are examined for a list, or for what comes after this key in it. Not all of
-/// them need to be in it.
+/// them need to be in it. `None` stands for many others that have been passed over, in about the
+/// time that one is examined.
 pub(crate) fn candidates<'a>(
     cache: &'a Cache,
     namespace: Option<&'a str>,
     filter: &'a Filter,
     after: Option<KeyRef<'a>>,
-) -> Box<dyn Iterator<Item = &'a Arc<Object>> + 'a> {
+) -> Box<dyn Iterator<Item = Option<&'a Arc<Object>>> + 'a> {
     match filter {
-        Filter::Everything | Filter::Labels(_) => Box::new(cache.list_after(namespace, after)),
-        Filter::Index(index, value) => Box::new(cache.list_by_index_after(*index, value, after)),
+        Filter::Everything => Box::new(cache.list_after(namespace, after).map(Some)),
+        Filter::Labels(selector) => {
+            let wanted = WantedBits::of(selector);
+            Box::new(cache.list_by_labels_after(namespace, wanted, after))
+        }
+        Filter::Index(index, value) => {
+            let objects = cache.list_by_index_after(*index, value, after);
+            Box::new(objects.map(Some))
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -74,7 +74,7 @@ struct ListPart<'a> {
     filter: Filter,
 }
 
-/// Fuel for each object that a list examines. This and the following costs are chosen so that a
+/// Fuel for each object that a list examines, or for many that it passes over. This and the following costs are chosen so that a
 /// read costs about as much fuel as guest instructions that take the same time.
 const FUEL_PER_OBJECT: u64 = 200;
 /// Fuel for getting one object, and for recording one read.
@@ -616,7 +616,7 @@ impl Reader {
                 break;
             }
             spend(&mut self.fuel, per_object)?;
-            if filter.selects(object, namespace) {
+            if let Some(object) = object.filter(|object| filter.selects(object, namespace)) {
                 views.push(object.view(part.subscribed.view));
                 *left -= 1;
             }

@@ -200,7 +200,8 @@ fn objects_of<'a>(
             let (cache, namespace) = (&snapshot.informers[*informer], namespace.as_deref());
             let examined = candidates(cache, namespace, filter, None);
             let examined = examined.take_while(move |_| is_allowed());
-            let found = examined.filter(move |object| filter.selects(object, namespace));
+            let found = examined.flatten();
+            let found = found.filter(move |object| filter.selects(object, namespace));
             Box::new(found.map(|object| (*informer, object.key().to_key())))
         }
         _ => Box::new(std::iter::empty()),

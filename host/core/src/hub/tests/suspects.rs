@@ -318,7 +318,8 @@ fn of_many_failing_keys_few_are_looked_at_at_a_time() {
 
 #[test]
 fn reads_that_find_nothing_count_as_what_is_examined_for_them() {
-    let nothing = Requirement::Equals("nobody".into(), "has it".into());
+    // A condition that an object's bits do not answer, so that each is examined.
+    let nothing = Requirement::Exists("nobody".into());
     let nothing = LabelSelector {
         requirements: vec![nothing],
     };
