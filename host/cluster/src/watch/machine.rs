@@ -121,12 +121,11 @@ impl WatchMachine {
     }
 
     /// If a probe comes next for no other reason than silence: the version that the server was last
-    /// known to be at. A probe of another list-watch that has found just that does as well.
+    /// known to be at. A probe of another list-watch that has found just that does as well. (A
+    /// suspicion ends the count of quiet watches, and an alarm the completeness.)
     pub(crate) fn expected(&self) -> Option<&ResourceVersion> {
-        let is_routine = matches!(self.phase, Phase::Probe)
-            && self.is_complete
-            && self.silence.is_long()
-            && self.rollback.is_calm();
+        let is_routine =
+            matches!(self.phase, Phase::Probe) && self.is_complete && self.silence.is_long();
         self.reached.known().filter(|_| is_routine)
     }
 

@@ -35,11 +35,6 @@ impl RollbackSuspicion {
         self.is_told = true;
     }
 
-    /// True if nothing points to a rollback.
-    pub(super) fn is_calm(&self) -> bool {
-        self.finding == Finding::Consistent && !self.is_told
-    }
-
     /// False if lists and probes of this server cannot be compared.
     pub(super) fn is_comparable(&self) -> bool {
         self.finding != Finding::Incomparable
