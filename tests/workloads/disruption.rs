@@ -5,10 +5,24 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use futures::future::try_join_all;
-use pilothouse_tests::{WorkloadRig, name_of, now};
+use pilothouse_tests::{DEFINITIONS, WorkloadRig, definition, name_of, now};
 use serde_json::{Value, json};
 
 const BUDGET: &str = "test-pdb";
+
+/// All that the plugin asks for, the pattern included.
+const WITH_CUSTOM_KINDS: &str = r#"
+[grants]
+reads = [
+  "*", "PodDisruptionBudget", "Pod", "ReplicationController", "apps/ReplicaSet", "apps/Deployment",
+  "apps/StatefulSet",
+]
+events = true
+writes = [
+  { kind = "policy/PodDisruptionBudget", subresource = "status" },
+  { kind = "Pod", subresource = "status" },
+]
+"#;
 
 /// A rig with the plugin.
 struct Budgets {
@@ -59,6 +73,48 @@ impl Budgets {
             .await
     }
 
+    /// A custom object of which there should be four pods, its pods, which run, and a budget that
+    /// lets two of them go.
+    async fn custom(&self, group: &str) -> Result<()> {
+        let mut defined = definition(group, "Crd");
+        defined["spec"]["versions"][0]["subresources"] = json!({"scale": {
+            "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
+        }});
+        let rig = &self.rig;
+        rig.api().create(DEFINITIONS, &defined).await?;
+        let is_served = |found: Option<&Value>| found.is_some();
+        let path = custom(rig, group, "");
+        rig.api().eventually(&path, "served", is_served).await?;
+        let api_version = format!("{group}/v1");
+        let owner = json!({
+            "apiVersion": api_version, "kind": "Crd", "metadata": {"name": "resource"},
+            "spec": {"replicas": 4},
+        });
+        let owner = rig.api().create(&path, &owner).await?;
+        for number in 0..4 {
+            let name = format!("pod-{number}");
+            let pod = json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {
+                    "name": name, "labels": {"app": "test-crd"},
+                    "ownerReferences": [{
+                        "apiVersion": api_version, "kind": "Crd", "name": "resource",
+                        "uid": owner["metadata"]["uid"], "controller": true,
+                    }],
+                },
+                "spec": {"containers": [{"name": "fake-name", "image": "fakeimage"}]},
+            });
+            rig.create("pods", &pod).await?;
+            rig.set_pod_ready(&name, true).await?;
+        }
+        let budget = json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": BUDGET},
+            "spec": {"maxUnavailable": 2, "selector": {"matchLabels": {"app": "test-crd"}}},
+        });
+        rig.create("poddisruptionbudgets", &budget).await.map(drop)
+    }
+
     /// Asks for an eviction. `false`: the budget does not allow it now.
     async fn evict(&self, name: &str) -> Result<bool> {
         let eviction = json!({
@@ -85,6 +141,61 @@ impl Budgets {
         }
         bail!("the pod {name} was never allowed to go");
     }
+}
+
+/// The path of custom objects, or of one of them.
+fn custom(rig: &WorkloadRig, group: &str, name: &str) -> String {
+    let path = format!("/apis/{group}/v1/namespaces/{}/crds/{name}", rig.namespace);
+    path.trim_end_matches('/').to_owned()
+}
+
+/// `TestPDBWithScaleSubresource`; and then the scale changes, and nothing else does.
+#[tokio::test]
+async fn a_budget_counts_the_pods_of_a_custom_object_by_its_scale() -> Result<()> {
+    let mut rig = WorkloadRig::without_host(&["disruption"]).await?;
+    rig.configure("disruption", WITH_CUSTOM_KINDS)?;
+    rig.start_host().await?;
+    let budgets = Budgets { rig };
+    let group = "scaled.example.com";
+    budgets.custom(group).await?;
+    let healthy = |budget: &Value| budget["status"]["currentHealthy"] == 4;
+    let rig = &budgets.rig;
+    let budget = rig
+        .eventually("poddisruptionbudgets", BUDGET, "healthy", healthy)
+        .await?;
+    assert_eq!(budget["status"]["expectedPods"], 4);
+    assert_eq!(budget["status"]["desiredHealthy"], 2);
+    assert_eq!(budget["status"]["disruptionsAllowed"], 2);
+    let scale = format!("{}/scale", custom(rig, group, "resource"));
+    let five = json!({"spec": {"replicas": 5}});
+    rig.api().merge(&scale, &five).await?;
+    let budget = budgets.until("expectedPods", 5).await?;
+    assert_eq!(budget["status"]["desiredHealthy"], 3);
+    assert_eq!(budget["status"]["disruptionsAllowed"], 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_the_pattern_a_budget_of_custom_pods_lets_none_go_and_says_why() -> Result<()> {
+    let budgets = Budgets::start().await?;
+    budgets.custom("ungranted.example.com").await?;
+    let condition = |budget: &Value| budget["status"]["conditions"][0].clone();
+    let is_told = |budget: &Value| condition(budget)["reason"] == "SyncFailed";
+    let budget = budgets
+        .rig
+        .eventually("poddisruptionbudgets", BUDGET, "told", is_told)
+        .await?;
+    assert_eq!(budget["status"]["disruptionsAllowed"], 0);
+    let message = condition(&budget)["message"].to_string();
+    for part in [
+        "the scale of kind",
+        "Crd",
+        "not granted",
+        "integer minAvailable",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    Ok(())
 }
 
 /// `TestConcurrentEvictionRequests`: the API server and the controller write the same status.

@@ -1,6 +1,8 @@
 //! Kinds by pattern: asks the cluster which kinds it serves while a plugin reads patterns, and
 //! gives informers to the kinds that reconciles ask about.
 
+mod rhythm;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -13,17 +15,22 @@ use tokio::time::Instant;
 
 use crate::informers::WatchLimit;
 use crate::shared::{Cause, Shared};
-
-/// How often the cluster is asked which kinds it serves. A new kind is found within this time;
-/// kube-controller-manager's garbage collector asks every thirty seconds.
-const ASK_AGAIN: Duration = Duration::from_secs(5);
+pub use rhythm::defines_kinds;
+use rhythm::{LOOK_AGAIN, Rhythm};
 
 /// A kind that was served is gone when no answer has had it for this long: much may be deleted when
 /// a kind goes, and a server that starts leaves kinds out for a moment.
 const GONE_AFTER: Duration = Duration::from_secs(20);
 
 /// The kinds that the cluster serves, or why that is not known.
-type Answer = Option<Result<Vec<ServedKind>, String>>;
+type Answer = Option<Result<Served, String>>;
+
+/// The kinds that the cluster serves.
+struct Served {
+    kinds: Vec<ServedKind>,
+    /// False if they are those of an answer before.
+    is_asked: bool,
+}
 
 /// See the module's documentation.
 pub struct Patterns {
@@ -33,6 +40,7 @@ pub struct Patterns {
     /// A task of its own: while it asks, it holds what others who ask the cluster about kinds wait
     /// for, who are in the task that polls this.
     asking: JoinSet<Answer>,
+    rhythm: Rhythm,
     seen: Seen,
     refusals: Refusals,
     /// The last question had no answer, which has been logged.
@@ -43,6 +51,7 @@ impl Patterns {
     pub fn new(cluster: Arc<ApiCluster>, shared: Arc<Shared>, limit: WatchLimit) -> Self {
         let mut patterns = Self {
             asking: JoinSet::new(),
+            rhythm: Rhythm::new(),
             cluster,
             shared,
             limit,
@@ -67,7 +76,12 @@ impl Patterns {
     }
 
     fn ask_after(&mut self, delay: Duration) {
-        let asking = ask(self.cluster.clone(), self.shared.clone(), delay);
+        self.rhythm.look_after(delay);
+        let is_served = |kind: &Kind| self.seen.has(kind);
+        let is_told = |hub: &Hub| rhythm::is_told(hub, is_served);
+        let is_told = self.shared.read(Cause::Plugins, is_told);
+        let is_due = self.rhythm.is_due(is_told);
+        let asking = ask(self.cluster.clone(), self.shared.clone(), delay, is_due);
         // The task before ends with its set.
         self.asking = JoinSet::new();
         self.asking.spawn(asking);
@@ -81,14 +95,20 @@ impl Patterns {
                     self.widen();
                     return;
                 }
+                () = self.shared.kinds_redefined() => {
+                    if let Some(delay) = self.rhythm.unsettle() {
+                        self.ask_after(delay);
+                    }
+                }
                 Some(answer) = self.asking.join_next() => {
                     // One that is cancelled is so because the host ends.
                     let answer = answer.unwrap_or_else(|error| match error.try_into_panic() {
                         Ok(panicked) => resume_unwind(panicked),
                         Err(_) => None,
                     });
-                    self.ask_after(ASK_AGAIN);
-                    if self.answered(answer) {
+                    let has_answered = self.answered(answer);
+                    self.ask_after(LOOK_AGAIN);
+                    if has_answered {
                         return;
                     }
                 }
@@ -114,10 +134,17 @@ impl Patterns {
         match answer {
             None => {
                 self.seen = Seen::default();
+                self.rhythm = Rhythm::new();
                 false
             }
-            Some(Ok(kinds)) => {
+            Some(Ok(Served { kinds, is_asked })) => {
                 self.is_silent = false;
+                if is_asked {
+                    self.rhythm.answered();
+                }
+                if !self.seen.is_just(&kinds) {
+                    self.rhythm.unsettle();
+                }
                 let kinds = self.seen.settled(kinds);
                 self.shared.set_kinds(kinds);
                 // A kind that there was no room for is asked for again now and then.
@@ -142,6 +169,19 @@ impl Patterns {
 struct Seen(BTreeMap<KindName, (ServedKind, Instant)>);
 
 impl Seen {
+    fn has(&self, kind: &Kind) -> bool {
+        self.0.contains_key(&KindName::of(kind))
+    }
+
+    /// True if these kinds are all that have been served lately, as they are now.
+    fn is_just(&self, kinds: &[ServedKind]) -> bool {
+        let is_known = |served: &ServedKind| {
+            let known = self.0.get(&KindName::of(&served.kind));
+            known.is_some_and(|(known, _)| known == served)
+        };
+        self.0.len() == kinds.len() && kinds.iter().all(is_known)
+    }
+
     /// The kinds that are served now, and those that were served a moment ago. A kind in another
     /// version is the same kind: the version that is served now counts.
     fn settled(&mut self, kinds: Vec<ServedKind>) -> Vec<ServedKind> {
@@ -176,14 +216,27 @@ impl Refusals {
     }
 }
 
-/// Asks the cluster after a delay which kinds it serves. `None`: no plugin reads patterns.
-async fn ask(cluster: Arc<ApiCluster>, shared: Arc<Shared>, delay: Duration) -> Answer {
+/// Finds out after a delay which kinds the cluster serves: from its last answer, unless it is to be
+/// asked. `None`: no plugin reads patterns.
+async fn ask(
+    cluster: Arc<ApiCluster>,
+    shared: Arc<Shared>,
+    delay: Duration,
+    is_due: bool,
+) -> Answer {
     tokio::time::sleep(delay).await;
     if !shared.read(Cause::Plugins, Hub::wants_kinds) {
         return None;
     }
-    let kinds = cluster.discovery().kinds().await;
-    Some(kinds.map_err(|error| error.to_string()))
+    let discovery = cluster.discovery();
+    let known = discovery.known_kinds().filter(|_| !is_due);
+    let is_asked = known.is_none();
+    let kinds = match known {
+        Some(kinds) => Ok(kinds),
+        None => discovery.kinds().await,
+    };
+    let served = kinds.map(|kinds| Served { kinds, is_asked });
+    Some(served.map_err(|error| error.to_string()))
 }
 
 #[cfg(test)]
@@ -216,6 +269,23 @@ mod tests {
         assert_eq!(settled(&mut seen, &["v1/Pod"]), both);
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(settled(&mut seen, &["v1/Pod"]), ["v1/Pod"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_goes_or_is_another_now_is_noticed_until_it_is_settled() {
+        let mut seen = Seen::default();
+        let is_just = |seen: &Seen, kinds: &[&str]| {
+            let kinds: Vec<ServedKind> = kinds.iter().map(|kind| served(kind)).collect();
+            seen.is_just(&kinds)
+        };
+        assert!(!is_just(&seen, &["v1/Pod"]));
+        settled(&mut seen, &["v1/Pod", "example.com/v1/Foo"]);
+        assert!(is_just(&seen, &["v1/Pod", "example.com/v1/Foo"]));
+        assert!(!is_just(&seen, &["v1/Pod", "example.com/v2/Foo"]));
+        assert!(!is_just(&seen, &["v1/Pod"]), "it has not gone yet");
+        tokio::time::advance(GONE_AFTER).await;
+        settled(&mut seen, &["v1/Pod"]);
+        assert!(is_just(&seen, &["v1/Pod"]));
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct Shared {
     quarantine_began: Notify,
     /// Notified whenever a reconcile has asked about kinds that have no informer.
     kinds_wanted: Notify,
+    /// Notified whenever an object that says which kinds there are has come, changed or gone.
+    kinds_redefined: Notify,
     holds: Holds,
     started: tokio::time::Instant,
 }
@@ -49,6 +51,7 @@ impl Shared {
             changed: Condvar::new(),
             quarantine_began: Notify::new(),
             kinds_wanted: Notify::new(),
+            kinds_redefined: Notify::new(),
             holds: Holds::default(),
             started: tokio::time::Instant::now(),
         }
@@ -193,6 +196,16 @@ impl Shared {
     /// Waits until somebody has asked about kinds that have no informer.
     pub async fn kinds_wanted(&self) {
         self.kinds_wanted.notified().await;
+    }
+
+    /// An object that says which kinds there are has come, changed or gone.
+    pub fn redefine_kinds(&self) {
+        self.kinds_redefined.notify_one();
+    }
+
+    /// Waits until there may be other kinds.
+    pub async fn kinds_redefined(&self) {
+        self.kinds_redefined.notified().await;
     }
 
     /// Gives informers to the kinds of patterns that reconciles have asked about, as far as there

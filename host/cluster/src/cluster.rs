@@ -11,7 +11,7 @@ use pilothouse_core::{
 
 use crate::client::Client;
 use crate::discovery::{Discovery, DiscoveryError};
-use crate::watch::{Alarm, ListWatch, WatchSettings};
+use crate::watch::{Alarm, ListWatch, ProbeAnswers, WatchSettings};
 use crate::write::{
     AccessReviewer, EventBody, EventWriter, Identity, ObjectFetcher, ObjectWriter, ReviewError,
 };
@@ -21,6 +21,7 @@ pub struct ApiCluster {
     client: Client,
     discovery: Arc<Discovery>,
     alarm: Alarm,
+    answers: ProbeAnswers,
     writer: ObjectWriter,
     events: EventWriter,
     fetcher: ObjectFetcher,
@@ -43,6 +44,7 @@ impl ApiCluster {
             fetcher: ObjectFetcher::new(client.clone(), discovery.clone()),
             reviewer: AccessReviewer::new(client.clone(), discovery.clone()),
             alarm: Alarm::default(),
+            answers: ProbeAnswers::default(),
             client,
             discovery,
         }
@@ -79,7 +81,7 @@ impl ApiCluster {
             settings,
             seed,
         );
-        Ok(list_watch.sharing(&self.alarm))
+        Ok(list_watch.sharing(&self.alarm, &self.answers))
     }
 
     /// Returns whether an identity may list and watch a kind in a namespace (the empty one means

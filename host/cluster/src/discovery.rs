@@ -183,10 +183,12 @@ impl Discovery {
     /// Every kind that the server serves now, each in the version that the server prefers, ordered
     /// by group and kind. Kinds of a group whose own server does not answer are as they were.
     pub async fn kinds(&self) -> Result<Vec<ServedKind>, DiscoveryError> {
-        let catalog = self.refresh().await?;
-        let mut kinds: Vec<ServedKind> = catalog.served();
-        kinds.sort_by(|one, other| one.kind.cmp(&other.kind));
-        Ok(kinds)
+        self.refresh().await.map(|catalog| kinds_of(&catalog))
+    }
+
+    /// The same as of the server's last answer. `None`: it has given none.
+    pub fn known_kinds(&self) -> Option<Vec<ServedKind>> {
+        self.catalog().map(|catalog| kinds_of(&catalog))
     }
 
     /// Forgets a kind whose path no longer exists: everything known about it may be wrong.
@@ -384,6 +386,12 @@ impl Discovery {
 fn is_unchanged<T>(answer: &Result<T, RequestError>) -> bool {
     let error = answer.as_ref().err();
     error.and_then(RequestError::code) == Some(304)
+}
+
+fn kinds_of(catalog: &Catalog) -> Vec<ServedKind> {
+    let mut kinds = catalog.served();
+    kinds.sort_by(|one, other| one.kind.cmp(&other.kind));
+    kinds
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ use machine::{
     WatchMachine,
 };
 use pilothouse_core::text::cut_line;
-pub(crate) use session::Alarm;
+pub(crate) use session::{Alarm, ProbeAnswers};
 use session::{Initial, Listener, Pages, Requests, StateReport, UnreadableObjects, WatchStream};
 use wire::change::{WatchChange, WatchChangeKind};
 use wire::event::{self, WatchEvent};
@@ -54,6 +54,9 @@ pub struct ListWatch {
     unreadable: UnreadableObjects,
     report: StateReport,
     alarm: Listener,
+    answers: ProbeAnswers,
+    /// When it was last known, by a list or a probe, that the server has not gone back.
+    checked: Instant,
 }
 
 /// What follows a request.
@@ -95,6 +98,8 @@ impl ListWatch {
             unreadable: UnreadableObjects::default(),
             report: StateReport::new(informer_key),
             alarm: Listener::new(Alarm::default()),
+            answers: ProbeAnswers::default(),
+            checked: Instant::now(),
         }
     }
 
@@ -116,10 +121,12 @@ impl ListWatch {
         self
     }
 
-    /// Shares rollback alarms with the other list-watches of this server.
+    /// Shares rollback alarms, and the answers to probes, with the other list-watches of this
+    /// server.
     #[must_use]
-    pub(crate) fn sharing(mut self, alarm: &Alarm) -> Self {
+    pub(crate) fn sharing(mut self, alarm: &Alarm, answers: &ProbeAnswers) -> Self {
         self.alarm = Listener::new(alarm.clone());
+        self.answers = answers.clone();
         self
     }
 
@@ -426,9 +433,16 @@ impl ListWatch {
     /// failure is not reported as an error: the next request will fail too, and tell what is wrong.
     async fn probe(&mut self, sink: &mut impl CacheSink) -> Duration {
         let started = Instant::now();
+        if let Some(delay) = self.is_answered(started) {
+            return delay;
+        }
         let timeout = self.machine.timeout(&NextRequest::Probe);
         let version = match self.requests.fetch_version(timeout).await {
-            Ok(version) => version,
+            Ok(version) => {
+                self.checked = started;
+                self.answers.add(version.clone(), started);
+                version
+            }
             Err(WatchFailure { error, class }) => {
                 let informer = self.requests.informer_key();
                 tracing::debug!(%informer, %error, "cannot probe the server");
@@ -462,6 +476,17 @@ impl ListWatch {
         delay
     }
 
+    /// The delay before the next request, if the probe of another list-watch does for this one.
+    fn is_answered(&mut self, now: Instant) -> Option<Duration> {
+        let version = self.machine.expected()?.clone();
+        if !self.answers.has(&version, self.checked) {
+            return None;
+        }
+        self.checked = now;
+        let (_, delay) = self.machine.probed(&version);
+        Some(delay)
+    }
+
     /// Reports a failure after which the next request is sent in `delay`.
     fn failed(
         &mut self,
@@ -478,6 +503,7 @@ impl ListWatch {
 
     /// Hands a complete list to the sink.
     fn replace_all(&mut self, listing: Listing, sink: &mut impl CacheSink) {
+        self.checked = Instant::now();
         self.unreadable.keep_hopeless(&listing);
         self.report.listed(&listing);
         sink.apply(Delta::Replace(listing));

@@ -6,6 +6,7 @@
 //! differences.
 
 mod budget;
+mod custom;
 mod disrupted;
 mod memo;
 mod objects;
@@ -19,7 +20,7 @@ use pilothouse_sdk::{
     Controller, Failure, Host, Kind, Limits, Manifest, Outcome, Request, Selection, Verb,
 };
 
-use objects::{Budget, Pod, SCALED};
+use objects::{Budget, EVERY_KIND, Pod, SCALED};
 use stale::Config;
 
 /// Enough for a budget of ten thousand pods. The default is for about half of them.
@@ -43,6 +44,7 @@ impl Controller for DisruptionController {
             manifest.reads(kind, fields.iter().copied())
         });
         manifest
+            .reads(EVERY_KIND, [".spec"])
             .writes_subresource(Budget::KIND, "status", [Verb::Patch])
             .writes_subresource(Pod::KIND, "status", [Verb::Patch])
             .config_schema(&Config::schema())

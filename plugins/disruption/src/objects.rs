@@ -24,6 +24,11 @@ pub const SCALED: [(&str, &[&str]); 4] = [
     (STATEFUL_SET, &[".spec.replicas"]),
 ];
 
+/// The pattern by which the scales of custom kinds are read, and their definitions.
+pub const EVERY_KIND: &str = "*";
+/// Read by the pattern.
+pub const DEFINITION: &str = "apiextensions.k8s.io/v1/CustomResourceDefinition";
+
 pub const REPLICATION_CONTROLLER: &str = "v1/ReplicationController";
 pub const REPLICA_SET: &str = "apps/v1/ReplicaSet";
 pub const DEPLOYMENT: &str = "apps/v1/Deployment";

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pilothouse_sdk::{Failure, Host, ObjectRef};
 
+use crate::custom;
 use crate::objects::{
     DEPLOYMENT, Owner, Pod, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, Scaled,
     controller_of,
@@ -46,7 +47,7 @@ pub struct Scales<'a> {
 }
 
 /// A controller's uid, and how many pods it should have.
-type Scale = (String, i32);
+pub type Scale = (String, i32);
 
 impl Scales<'_> {
     /// The pods that the controllers of these pods should have together.
@@ -91,10 +92,10 @@ impl Scales<'_> {
             (group, kind) => {
                 let mut known = WITHOUT_SCALE.iter();
                 let known = known.find(|(of, name, _)| (*of, *name) == (group, kind));
-                Err(match known {
-                    Some((_, _, resource)) => without_scale(resource),
-                    None => unknown(owner),
-                })
+                match known {
+                    Some((_, _, resource)) => Err(custom::without_scale(resource)),
+                    None => custom::scale(self, owner),
+                }
             }
         }
     }
@@ -107,7 +108,7 @@ impl Scales<'_> {
             return if is_served {
                 Ok(None)
             } else {
-                Err(unknown(owner))
+                custom::scale(self, owner)
             };
         };
         let own = (set.metadata.uid.clone(), set.replicas());
@@ -125,7 +126,7 @@ impl Scales<'_> {
         if is_served {
             Ok(Some(own))
         } else {
-            Err(unknown(owner))
+            custom::scale(self, owner)
         }
     }
 
@@ -151,21 +152,4 @@ fn group(api_version: &str) -> Result<&str, Fault> {
         Some((group, _)) => Ok(group),
         None => Ok(""),
     }
-}
-
-fn without_scale(resource: &str) -> Fault {
-    Fault::Told(format!(
-        "{resource} does not implement the scale subresource"
-    ))
-}
-
-/// A kind of which nothing is known.
-fn unknown(owner: &Owner) -> Fault {
-    let Owner {
-        api_version, kind, ..
-    } = owner;
-    Fault::Told(format!(
-        "the scale of kind {kind:?} in version {api_version:?} cannot be read; give the budget an \
-         integer minAvailable, for which it is not needed"
-    ))
 }

@@ -102,6 +102,58 @@ fn a_change_runs_the_budgets_that_have_counted_what_has_changed() {
     assert_eq!(allowed(&cluster, "b"), 0);
 }
 
+#[test]
+fn a_custom_scale_runs_the_budgets_that_have_counted_it() {
+    let definition = |path: &str| {
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "racks.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced",
+                "names": {"plural": "racks", "kind": "Rack"},
+                "versions": [{
+                    "name": "v1", "served": true,
+                    "subresources": {"scale": {"specReplicasPath": path}},
+                }],
+            },
+        })
+    };
+    let rack = |replicas: u32, seen: u32| {
+        json!({
+            "apiVersion": "example.com/v1", "kind": "Rack",
+            "metadata": {"namespace": "default", "name": "rack", "uid": "rack"},
+            "spec": {"replicas": replicas, "places": 1}, "status": {"seen": seen},
+        })
+    };
+    let of_rack = |name: &str| {
+        let mut pod = pod(name, "a");
+        let owner = &mut pod["metadata"]["ownerReferences"][0];
+        *owner = json!({
+            "apiVersion": "example.com/v1", "kind": "Rack", "name": "rack", "uid": "rack",
+            "controller": true,
+        });
+        pod
+    };
+    let mut cluster = cluster()
+        .with(definition(".spec.replicas"))
+        .with(rack(2, 0))
+        .with(budget("a", &selecting("a")))
+        .with(budget("b", &selecting("b")))
+        .with(of_rack("one"))
+        .with(of_rack("two"));
+    run(&mut cluster);
+    assert_eq!(allowed(&cluster, "a"), 1);
+    let mut cluster = cluster.with(rack(3, 0));
+    assert_eq!(run(&mut cluster), ["a"]);
+    assert_eq!(allowed(&cluster, "a"), 0);
+    assert_eq!(status(&cluster, "a")["expectedPods"], 3);
+    let mut cluster = cluster.with(rack(3, 1));
+    assert_eq!(run(&mut cluster), [""; 0], "the status");
+    let mut cluster = cluster.with(definition(".spec.places"));
+    assert_eq!(run(&mut cluster), ["a"], "the definition");
+    assert_eq!(status(&cluster, "a")["expectedPods"], 1);
+}
+
 /// Upstream's recheck queue.
 #[test]
 fn a_pod_that_was_not_deleted_counts_again_when_its_time_is_over() {

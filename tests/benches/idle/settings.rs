@@ -5,8 +5,23 @@ use pilothouse_tests::{guest, plugin_directory};
 use tempfile::TempDir;
 
 /// Settings of those plugins that do not run, or not fully, without.
-const SETTINGS: [(&str, &str); 6] = [
+const SETTINGS: [(&str, &str); 7] = [
     ("bootstrap-signer", "secret-values = true\n"),
+    (
+        "disruption",
+        r#"
+[grants]
+reads = [
+  "*", "PodDisruptionBudget", "Pod", "ReplicationController", "apps/ReplicaSet", "apps/Deployment",
+  "apps/StatefulSet",
+]
+events = true
+writes = [
+  { kind = "policy/PodDisruptionBudget", subresource = "status" },
+  { kind = "Pod", subresource = "status" },
+]
+"#,
+    ),
     (
         "garbage-collector",
         r#"

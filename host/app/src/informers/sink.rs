@@ -16,6 +16,7 @@ use tracing::{debug, error, info, warn};
 use super::stage::Stage;
 use super::{Budget, Follower, Incidents, Role, WatchErrors};
 use crate::metrics::Informer;
+use crate::patterns::defines_kinds;
 use crate::shared::{Cause, Shared};
 
 /// Which cache a list-watch feeds, and which list-watch it replaces, if any.
@@ -211,6 +212,10 @@ impl CacheSink for HubSink {
 
     fn apply(&mut self, delta: Delta) {
         self.note_unreadable(&delta);
+        let is_news = !matches!(delta, Delta::Bookmark(_));
+        if is_news && defines_kinds(&self.feed.informer_key.kind) {
+            self.shared.redefine_kinds();
+        }
         let apply = || self.feed.apply(&self.shared, delta);
         let has_taken_over = match &self.metrics {
             Some(metrics) => metrics.process(apply),

@@ -120,6 +120,15 @@ impl WatchMachine {
         self.pacing.start_delay()
     }
 
+    /// If a probe comes next for no other reason than silence: the version that the server was last
+    /// known to be at. A probe of another list-watch that has found just that does as well. (A
+    /// suspicion ends the count of quiet watches, and an alarm the completeness.)
+    pub(crate) fn expected(&self) -> Option<&ResourceVersion> {
+        let is_routine =
+            matches!(self.phase, Phase::Probe) && self.is_complete && self.silence.is_long();
+        self.reached.known().filter(|_| is_routine)
+    }
+
     pub(crate) fn next(&self) -> NextRequest {
         match (&self.phase, self.reached.position()) {
             (Phase::Watch, Some(position)) => NextRequest::Watch {
@@ -406,6 +415,7 @@ impl WatchMachine {
         let Some(position) = self.reached.position_ahead_of(version) else {
             self.rollback.interrupt();
             self.reached.set_usable();
+            self.reached.find(version);
             self.resume();
             let delay = if self.is_complete {
                 Duration::ZERO

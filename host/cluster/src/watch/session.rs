@@ -5,6 +5,7 @@ mod alarm;
 mod ask;
 mod initial;
 mod pages;
+mod probe_answers;
 mod report;
 mod requests;
 mod stream;
@@ -15,6 +16,7 @@ pub(super) use initial::Initial;
 #[cfg(test)]
 pub(super) use pages::MAX_EMPTY_PAGES;
 pub(super) use pages::Pages;
+pub(crate) use probe_answers::ProbeAnswers;
 pub(super) use report::StateReport;
 pub(super) use requests::Requests;
 pub(super) use stream::WatchStream;

@@ -3,6 +3,7 @@ mod bounds;
 mod faults;
 mod limits;
 mod liveness;
+mod probes;
 mod streams;
 mod unreadable;
 

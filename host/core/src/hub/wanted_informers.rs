@@ -192,7 +192,7 @@ fn applies(manifest: &Manifest, kind: &Kind) -> bool {
 pub(super) fn detail(manifest: &Manifest, read: &ReadDeclaration) -> Detail {
     let kind = &read.kind;
     if kind.is_pattern() {
-        return Detail::Metadata;
+        return detail_of_pattern(read);
     }
     let indexed = indexes(manifest, kind).flat_map(|index| &index.paths);
     let selection = manifest.selection_of(kind);
@@ -232,6 +232,15 @@ pub(super) fn detail(manifest: &Manifest, read: &ReadDeclaration) -> Detail {
         return Detail::WithoutValues;
     }
     Detail::Full
+}
+
+/// The same of each object of a pattern. No value of a Secret is kept for it.
+fn detail_of_pattern(read: &ReadDeclaration) -> Detail {
+    let fields = paths(&read.fields);
+    match fields.iter().all(|path| path.root() == Some("metadata")) {
+        true => Detail::Metadata,
+        false => Detail::WithoutValues,
+    }
 }
 
 /// All paths of a validated manifest parse.

@@ -6,7 +6,8 @@
 pub enum Detail {
     /// `apiVersion`, `kind` and `metadata`: the server is asked for PartialObjectMetadata.
     Metadata,
-    /// Everything but `data` and `stringData`: a Secret without its values.
+    /// Everything but `data` and `stringData` (a Secret without its values) and the schemas of a
+    /// CustomResourceDefinition, which are most of it and no plugin needs.
     WithoutValues,
     /// Everything.
     #[default]

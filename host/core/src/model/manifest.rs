@@ -67,7 +67,7 @@ pub struct Selection {
 /// A kind that a plugin reads, how much of each object, and which objects.
 #[derive(Clone, Debug)]
 pub struct ReadDeclaration {
-    /// The kind, or a pattern: then `fields` are of the metadata, and nothing narrows the read.
+    /// The kind, or a pattern: then `fields` are of metadata and spec, and nothing narrows the read.
     pub kind: Kind,
     /// Field paths, as text. Empty: the whole object.
     pub fields: Vec<String>,
@@ -279,9 +279,9 @@ pub enum ManifestError {
     /// A pattern stands where only a kind can.
     #[error("{0} {1}: a pattern cannot stand here; name a kind")]
     Pattern(&'static str, Kind),
-    /// A pattern reads more than metadata.
+    /// A pattern reads more than metadata and spec.
     #[error(
-        "reads: {0} reads metadata alone: give it fields below .metadata, and no namespaces or selectors"
+        "reads: {0} reads metadata and spec alone: give it fields below .metadata or .spec, and no namespaces or selectors"
     )]
     PatternOfMore(Kind),
     /// A pattern's keys are selected by more than metadata.

@@ -8,6 +8,7 @@
 //! the host knows of an object is a piece of that text.
 
 mod applied;
+mod definition;
 mod header;
 mod normalise;
 mod text;

@@ -185,10 +185,11 @@ def _check_patterns(manifest: Manifest) -> None:
             or parse_labels(read.labels).requirements
             or read.field_selector is not None
         )
-        if is_narrowed or not read.fields or not all(map(_is_of_metadata, read.fields)):
+        is_readable = all(_root_of(path) in ("metadata", "spec") for path in read.fields)
+        if is_narrowed or not read.fields or not is_readable:
             raise ManifestError(
-                f"reads: {read.kind} reads metadata alone: give it fields below .metadata, and no "
-                "namespaces or selectors"
+                f"reads: {read.kind} reads metadata and spec alone: give it fields below .metadata "
+                "or .spec, and no namespaces or selectors"
             )
         for other in patterns:
             if other.kind != read.kind and includes(read.kind, other.kind):
@@ -196,7 +197,8 @@ def _check_patterns(manifest: Manifest) -> None:
                     f"reads: {read.kind} includes {other.kind}; declare one of them"
                 )
     for index in manifest.indexes:
-        if is_pattern(index.kind) and not all(map(_is_of_metadata, index.paths)):
+        is_metadata = all(_root_of(path) == "metadata" for path in index.paths)
+        if is_pattern(index.kind) and not is_metadata:
             raise ManifestError(
                 f"index {quoted(index.name)} of {index.kind}: a pattern is indexed by paths below "
                 ".metadata alone"
@@ -220,8 +222,9 @@ def _check_exceptions(manifest: Manifest) -> None:
                 )
 
 
-def _is_of_metadata(path: str) -> bool:
-    return list(parse_path(path))[:1] == ["metadata"]
+def _root_of(path: str) -> object:
+    """The first step of a path."""
+    return next(iter(parse_path(path)), None)
 
 
 def _check_subject(manifest: Manifest) -> None:

@@ -6,6 +6,7 @@ mod actions;
 mod caches;
 mod confirming;
 mod convert;
+mod definition;
 mod documents;
 mod due;
 mod failing;

@@ -17,6 +17,8 @@ pub(super) struct ReachedVersions {
     /// The newest version of an object that was fetched by name. The events up to there may still
     /// be to come.
     seen: Option<ResourceVersion>,
+    /// Where a probe has last found the server, at the position or beyond.
+    found: Option<ResourceVersion>,
     /// The server could not serve the position, so requests do not name it. Until the next complete
     /// list (`TestReflectorFullListIfExpired`), or until a probe finds the server at the position
     /// or beyond.
@@ -36,6 +38,7 @@ impl ReachedVersions {
         *self = Self {
             position: Some(Position::at(version)),
             seen: None,
+            found: None,
             is_unusable: false,
         };
     }
@@ -66,6 +69,18 @@ impl ReachedVersions {
     /// The server could not serve a list that is not older than the cache.
     pub(super) fn set_unusable(&mut self) {
         self.is_unusable = true;
+    }
+
+    /// A probe has found the server at this version, which is not behind the position.
+    pub(super) fn find(&mut self, version: &ResourceVersion) {
+        self.found = Some(version.clone());
+    }
+
+    /// The newest version that the server is known to have been at.
+    pub(super) fn known(&self) -> Option<&ResourceVersion> {
+        let newest = self.newest()?;
+        let found = self.found.as_ref().filter(|found| is_older(newest, found));
+        Some(found.unwrap_or(newest))
     }
 
     /// The server has been found at the position or beyond, or cannot be compared with it.
@@ -164,6 +179,20 @@ mod tests {
         assert!(reached.check_list(&version(9), true).is_err());
         reached.set_usable();
         assert_eq!(reached.not_older_than(), Some(version(10)));
+    }
+
+    #[test]
+    fn the_server_is_known_at_the_newest_that_a_list_a_bookmark_or_a_probe_has_said() {
+        let mut reached = at(10);
+        assert_eq!(reached.known(), Some(&version(10)));
+        reached.find(&version(30));
+        assert_eq!(reached.known(), Some(&version(30)));
+        reached.advance(&version(20));
+        assert_eq!(reached.known(), Some(&version(30)));
+        reached.advance(&version(40));
+        assert_eq!(reached.known(), Some(&version(40)));
+        reached.roll_back();
+        assert_eq!(reached.known(), None);
     }
 
     #[test]

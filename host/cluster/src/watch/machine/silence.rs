@@ -35,8 +35,14 @@ impl WatchSilence {
         self.quiet_watches > 0 || self.owes_probe
     }
 
+    /// True if a probe is due because nothing has come for so long. One that is owed for another
+    /// reason is sent before it comes to that.
+    pub(super) fn is_long(&self) -> bool {
+        self.quiet_watches >= QUIET_WATCHES_PER_PROBE
+    }
+
     pub(super) fn is_probe_due(&self) -> bool {
-        self.owes_probe || self.quiet_watches >= QUIET_WATCHES_PER_PROBE
+        self.owes_probe || self.is_long()
     }
 
     /// A complete list has arrived.

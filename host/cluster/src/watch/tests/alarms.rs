@@ -7,7 +7,7 @@ use pilothouse_core::{Detail, InformerKey};
 
 use crate::testing::{Record, bookmark, list_watch, lists, marker, page, pod, pods};
 use crate::testing::{Scenario, ScriptedAnswer, WirePart, stream};
-use crate::watch::{Alarm, WatchSettings};
+use crate::watch::{Alarm, ProbeAnswers, WatchSettings};
 
 async fn play(
     script: Vec<ScriptedAnswer>,
@@ -16,7 +16,8 @@ async fn play(
 ) -> (Vec<String>, Vec<String>) {
     let scenario = Scenario::new(script);
     let informer_key = InformerKey::all(pods().kind);
-    let list_watch = list_watch(&scenario, informer_key, Detail::Full, settings).sharing(alarm);
+    let list_watch = list_watch(&scenario, informer_key, Detail::Full, settings)
+        .sharing(alarm, &ProbeAnswers::default());
     let mut record = Record::default();
     tokio::select! {
         never = list_watch.run(&mut record) => match never {},

@@ -100,6 +100,15 @@ fn the_values_of_a_secret_are_needed_only_by_who_names_them() {
 }
 
 #[test]
+fn of_a_pattern_the_spec_is_read_without_the_values_of_secrets() {
+    let every = Kind::new("*", "*", "*");
+    let metadata = manifest(&every, &[".metadata.labels"]);
+    assert_eq!(needs(&metadata), Detail::Metadata);
+    let spec = manifest(&every, &[".metadata.labels", ".spec.replicas"]);
+    assert_eq!(needs(&spec), Detail::WithoutValues);
+}
+
+#[test]
 fn each_namespace_is_a_source_of_its_own_once_and_in_order() {
     let mut read = ReadDeclaration::new(pod(), vec![]);
     assert_eq!(informer_keys(&read), [InformerKey::all(pod())]);

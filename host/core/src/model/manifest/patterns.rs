@@ -8,6 +8,10 @@ use crate::model::key::Kind;
 /// metadata.
 const VERBS: [Verb; 3] = [Verb::Patch, Verb::Delete, Verb::DeleteCollection];
 
+/// The parts of an object that can be read by a pattern. A kind whose values are secret has none of
+/// them in its spec: they are in `data`.
+const READABLE: [&str; 2] = ["metadata", "spec"];
+
 /// Checks the patterns of a manifest that is sound otherwise.
 pub(super) fn validate(manifest: &Manifest) -> Result<(), ManifestError> {
     only_kinds(manifest)?;
@@ -16,9 +20,9 @@ pub(super) fn validate(manifest: &Manifest) -> Result<(), ManifestError> {
     let patterns: Vec<&ReadDeclaration> = reads.filter(|read| read.kind.is_pattern()).collect();
     for read in &patterns {
         let is_narrowed = read.is_narrowed() || !read.namespaces.is_empty();
-        let is_metadata =
-            !read.fields.is_empty() && read.fields.iter().all(|path| is_of_metadata(path));
-        if is_narrowed || !is_metadata {
+        let is_readable = |path: &String| is_below(path, &READABLE);
+        let are_readable = !read.fields.is_empty() && read.fields.iter().all(is_readable);
+        if is_narrowed || !are_readable {
             return Err(ManifestError::PatternOfMore(read.kind.clone()));
         }
         let other = patterns.iter().find(|other| other.kind != read.kind);
@@ -28,7 +32,7 @@ pub(super) fn validate(manifest: &Manifest) -> Result<(), ManifestError> {
         }
     }
     for index in manifest.indexes.iter().filter(|it| it.kind.is_pattern()) {
-        if !index.paths.iter().all(|path| is_of_metadata(path)) {
+        if !index.paths.iter().all(|path| is_below(path, &["metadata"])) {
             let (name, kind) = (index.name.clone(), index.kind.clone());
             return Err(ManifestError::PatternIndex(name, kind));
         }
@@ -78,10 +82,11 @@ fn only_kinds(manifest: &Manifest) -> Result<(), ManifestError> {
     check("optional", Box::new(manifest.optional.iter()))
 }
 
-fn is_of_metadata(path: &str) -> bool {
+/// True if a path leads into one of these parts of an object.
+fn is_below(path: &str, parts: &[&str]) -> bool {
     let path = FieldPath::parse(path).ok();
     let root = path.as_ref().and_then(FieldPath::root);
-    root == Some("metadata")
+    root.is_some_and(|root| parts.contains(&root))
 }
 
 #[cfg(test)]
@@ -112,16 +117,22 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_reads_metadata_of_all_objects_and_nothing_else() {
+    fn a_pattern_reads_metadata_and_spec_of_all_objects_and_nothing_else() {
+        let both = r#"{"kind": "*", "fields": [".metadata.labels", ".spec"]}"#;
+        let both = format!(r#""singleton": true, "reads": [{both}]"#);
+        assert_eq!(fault(&both), "");
         for read in [
             r#"{"kind": "*"}"#,
-            r#"{"kind": "*", "fields": [".metadata.labels", ".spec"]}"#,
+            r#"{"kind": "*", "fields": [".metadata.labels", ".status"]}"#,
+            r#"{"kind": "*", "fields": [".data"]}"#,
+            r#"{"kind": "*", "fields": ["[*].replicas"]}"#,
+            r#"{"kind": "*", "fields": [".spec"], "namespaces": ["a"]}"#,
             r#"{"kind": "*", "fields": [".metadata"], "namespaces": ["a"]}"#,
             r#"{"kind": "apps/*", "fields": [".metadata"], "labels": "a=b"}"#,
             r#"{"kind": "*", "fields": [".metadata"], "fieldSelector": "metadata.name=a"}"#,
         ] {
             let fault = fault(&format!(r#""singleton": true, "reads": [{read}]"#));
-            assert!(fault.contains("metadata alone"), "{read}: {fault}");
+            assert!(fault.contains("metadata and spec alone"), "{read}: {fault}");
         }
         let of_spec = fault(&format!(
             r#""singleton": true, "reads": [{METADATA}],

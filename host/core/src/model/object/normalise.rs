@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::{ObjectError, applied};
+use super::{ObjectError, applied, definition};
 use crate::model::detail::Detail;
 use crate::model::fields::{members, push_string};
 use crate::model::key::Kind;
@@ -51,6 +51,9 @@ pub(super) fn normalise(
             }
             _ if detail == Detail::Metadata => {}
             "data" | "stringData" if detail == Detail::WithoutValues => {}
+            "spec" if detail == Detail::WithoutValues && definition::is_one(kind) => {
+                push_member(&mut out, &name, &definition::without_schemas(value.get())?);
+            }
             _ => push_member(&mut out, &name, value.get()),
         }
     }
@@ -128,7 +131,7 @@ fn push_metadata(
     Ok(kept)
 }
 
-fn push_member(out: &mut String, name: &str, value: &str) {
+pub(super) fn push_member(out: &mut String, name: &str, value: &str) {
     if !out.ends_with('{') {
         out.push(',');
     }

@@ -186,6 +186,21 @@ fn a_secret_without_values_has_its_type_but_no_data() {
     );
 }
 
+#[test]
+fn a_definition_without_values_has_no_schemas() {
+    let raw = r#"{"metadata":{"name":"a.b"},"spec":{"versions":[{"name":"v1","schema":{}}]}}"#;
+    let parse = |group: &str| {
+        let kind = Kind::new(group, "v1", "CustomResourceDefinition");
+        let schema = Schema::new(1, Detail::WithoutValues, vec![], vec![]);
+        Object::parse(&kind, raw, &schema).unwrap()
+    };
+    let definition = parse("apiextensions.k8s.io");
+    let end = r#""spec":{"versions":[{"name":"v1"}]}}"#;
+    assert!(definition.json().ends_with(end), "{}", definition.json());
+    let other = parse("example.com");
+    assert!(other.json().contains("schema"), "{}", other.json());
+}
+
 /// A pod that several managers have changed, with these entries in `managedFields`.
 fn managed(entries: &serde_json::Value) -> String {
     serde_json::json!({"metadata": {"name": "a", "managedFields": entries}, "spec": {}}).to_string()

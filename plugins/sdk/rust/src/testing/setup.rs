@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::server::served_kind;
-use super::{Failing, FakeCluster, convert};
+use super::{Failing, FakeCluster, convert, definition};
 use crate::{Effect, ObjectRef};
 
 impl FakeCluster {
@@ -19,6 +19,9 @@ impl FakeCluster {
     /// put another object in the place of one, give it another uid, or
     /// [`delete`](Self::delete) the old one first.
     ///
+    /// A CustomResourceDefinition [defines](Self::defining) its kind, as its first served version
+    /// says, for a plugin that reads it by a pattern.
+    ///
     /// # Panics
     ///
     /// The object has no `apiVersion`, `kind` or `metadata.name`, or no JSON form.
@@ -29,8 +32,13 @@ impl FakeCluster {
     )]
     pub fn with(mut self, object: impl Serialize) -> Self {
         let object = serde_json::to_value(&object).expect("an object has a JSON form");
+        let defined = definition::served_kind(&object);
         let (kind, is_older) = self.server.place(object);
-        self.caches.get_mut().doubt(kind, is_older);
+        let caches = self.caches.get_mut();
+        caches.doubt(kind, is_older);
+        if let Some(defined) = defined {
+            caches.serve(defined, true);
+        }
         self
     }
 
