@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run smoke test test-python test-slow soak bench lint plugins guests testserver check-tools check-rust check-go check-python check-deny
+.PHONY: help build run smoke test test-python test-slow soak bench lint plugins guests testserver deploytool check-tools check-rust check-go check-python check-deny
 
 target := $(abspath $(or $(CARGO_TARGET_DIR),target))
 # Where guests go: shipped plugins, and those that only tests and examples use.
@@ -41,11 +41,12 @@ run: check-rust check-go testserver plugins ## Show the main job: an API server,
 	@PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
 	  PILOTHOUSE_GUESTS=$(plugins_dir) exec $(target)/debug/demo
 
-test: check-tools test-python testserver plugins guests ## Run every test
+test: check-tools test-python testserver plugins guests deploytool ## Run every test
 	$(call say,building the host and the tests)
 	cargo build --locked --workspace --all-targets
 	$(call say,testing)
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
+	  PILOTHOUSE_DEPLOYTOOL="$$(deploy/tool/build.sh)" \
 	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo test --locked --workspace
 
 test-python: check-python ## Run the tests of the Python SDK, of its documents and of the Python example
@@ -88,7 +89,7 @@ lint: check-rust check-deny ## Formatting, clippy, each crate by itself, docs, s
 	    { echo "$$crate does not compile by itself: let its Cargo.toml name every feature that it uses"; exit 1; }; \
 	done
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items --quiet
-	@for script in plugins/build.sh examples/build-python.sh tests/apiserver/build.sh tests/readme.sh tests/demo.sh .ci/run; do bash -n "$$script"; done
+	@for script in plugins/build.sh examples/build-python.sh tests/apiserver/build.sh deploy/tool/build.sh tests/readme.sh tests/demo.sh .ci/run; do bash -n "$$script"; done
 	cargo deny --all-features check --hide-inclusion-graph licenses bans sources
 	@# The advisories are in a repository of their own, which is not to be reached from everywhere.
 	@if cargo deny --all-features fetch db >/dev/null 2>&1; then cargo deny --all-features check --disable-fetch advisories; \
@@ -106,6 +107,10 @@ guests: check-rust check-python ## Build the guests of examples and tests
 testserver: check-go ## Build the API server for tests (once; cached outside of the checkout)
 	$(call say,building the test API server (the first time takes about ten minutes))
 	@tests/apiserver/build.sh >/dev/null
+
+deploytool: check-go ## Build what renders manifests and assembles images (once; cached outside of the checkout)
+	$(call say,building what renders manifests (the first time takes minutes))
+	@deploy/tool/build.sh >/dev/null
 
 check-tools: check-rust check-go check-python
 	@command -v git >/dev/null || { echo "git is missing: apt-get install git"; exit 1; }

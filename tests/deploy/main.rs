@@ -1,0 +1,6 @@
+//! What `deploy/` promises: the manifests are taken by an API server, the chart and the
+//! kustomization are the same, the roles are enough and no more, and the image runs.
+
+mod applying;
+mod rendering;
+mod tool;
