@@ -2,5 +2,7 @@
 //! kustomization are the same, the roles are enough and no more, and the image runs.
 
 mod applying;
+mod image;
+mod pod;
 mod rendering;
 mod tool;

@@ -13,7 +13,7 @@ pub fn deploy() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy")
 }
 
-fn deploytool() -> Result<Command> {
+pub fn deploytool() -> Result<Command> {
     let path = std::env::var("PILOTHOUSE_DEPLOYTOOL");
     Ok(Command::new(path.context(
         "PILOTHOUSE_DEPLOYTOOL is not set; run `make test`",
@@ -27,7 +27,7 @@ pub fn pilothouse(arguments: &[&str]) -> Result<String> {
 }
 
 /// Runs a command with this input. Returns what it prints; an error is what it complains of.
-fn printed(command: &mut Command, input: &str) -> Result<String> {
+pub fn printed(command: &mut Command, input: &str) -> Result<String> {
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).spawn()?;
     let mut stdin = child.stdin.take().context("no standard input")?;
