@@ -3,6 +3,7 @@
 
 mod applying;
 mod image;
+mod permissions;
 mod pod;
 mod rendering;
 mod tool;
