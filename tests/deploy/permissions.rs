@@ -27,8 +27,13 @@ enum Breaks {
 }
 use Breaks::{LastError, Metric, Nothing, OwnEvent, State};
 
-/// For each rule of the roles, its resource and verb: what breaks without it.
-const TABLE: [(&str, &str, &str, Breaks); 17] = [
+/// A role, a resource and a verb of one of its rules, and what breaks without it.
+type Row = (&'static str, &'static str, &'static str, Breaks);
+
+const PLUGINS: &str = "pilothouse:plugins";
+
+/// What the host needs by itself, and for its own plugins' reads and Events.
+const HOST: [Row; 12] = [
     ("pilothouse", "events", "create", OwnEvent),
     ("pilothouse", "events", "patch", OwnEvent),
     ("pilothouse", "leases", "create", ELECTION),
@@ -36,57 +41,48 @@ const TABLE: [(&str, &str, &str, Breaks); 17] = [
     ("pilothouse", "leases", "list", ELECTION),
     ("pilothouse", "leases", "update", ELECTION),
     ("pilothouse", "leases", "watch", ELECTION),
-    ("pilothouse:plugins", "events", "create", UNWRITTEN),
-    ("pilothouse:plugins", "events", "patch", UNWRITTEN),
+    (PLUGINS, "events", "create", UNWRITTEN),
+    (PLUGINS, "events", "patch", UNWRITTEN),
+    (PLUGINS, MAPS, "list", State("waiting", "may not list")),
+    (PLUGINS, MAPS, "watch", State("running", "may not watch")),
+    (PLUGINS, MAPS, "get", REFUSED_GET),
+];
+
+/// What writes as the plugin needs: in the host's role, or in that of the plugin's account.
+const fn writes(role: &'static str) -> [Row; 5] {
+    [
+        (role, MAPS, "create", LastError("cannot create")),
+        (role, MAPS, "update", LastError("cannot update")),
+        (role, MAPS, "patch", LastError("cannot patch")),
+        (role, MAPS, "delete", LastError("cannot delete")),
+        (role, "configmaps/finalizers", "update", NOT_ENFORCED),
+    ]
+}
+
+/// What an account of the plugin's own needs besides, and the host for it.
+const ACCOUNT: [Row; 4] = [
+    ("actions", MAPS, "list", State("waiting", "may not")),
+    ("actions", MAPS, "watch", State("waiting", "may not")),
     (
-        "pilothouse:plugins",
-        "configmaps",
-        "list",
-        State("waiting", "may not list"),
+        PLUGINS,
+        "serviceaccounts",
+        "impersonate",
+        LastError("cannot impersonate"),
     ),
     (
-        "pilothouse:plugins",
-        "configmaps",
-        "watch",
-        State("running", "may not watch"),
-    ),
-    (
-        "pilothouse:plugins",
-        "configmaps",
-        "get",
-        Metric("rest_client_requests_total", r#"code="403",method="GET""#),
-    ),
-    (
-        "pilothouse:plugins",
-        "configmaps",
+        PLUGINS,
+        "subjectaccessreviews",
         "create",
-        LastError("cannot create"),
-    ),
-    (
-        "pilothouse:plugins",
-        "configmaps",
-        "update",
-        LastError("cannot update"),
-    ),
-    (
-        "pilothouse:plugins",
-        "configmaps",
-        "patch",
-        LastError("cannot patch"),
-    ),
-    (
-        "pilothouse:plugins",
-        "configmaps",
-        "delete",
-        LastError("cannot delete"),
-    ),
-    (
-        "pilothouse:plugins",
-        "configmaps/finalizers",
-        "update",
-        Nothing("the test API server has no admission plugin OwnerReferencesPermissionEnforcement"),
+        State("waiting", "may not"),
     ),
 ];
+
+const MAPS: &str = "configmaps";
+
+const REFUSED_GET: Breaks = Metric("rest_client_requests_total", r#"code="403",method="GET""#);
+
+const NOT_ENFORCED: Breaks =
+    Nothing("the test API server has no admission plugin OwnerReferencesPermissionEnforcement");
 
 const ELECTION: Breaks = Nothing("the host elects no leader");
 
@@ -105,7 +101,15 @@ const REFUSED: &str = r#"code="403""#;
 
 #[tokio::test]
 async fn the_roles_are_enough_for_the_host_and_its_plugins() -> Result<()> {
-    let rig = Rig::new().await?;
+    for has_identity in [false, true] {
+        let rig = Rig::new(has_identity).await?;
+        works(&rig).await?;
+    }
+    Ok(())
+}
+
+/// Runs a host until all is done, and sees that no request was refused.
+async fn works(rig: &Rig) -> Result<()> {
     let host = rig.host().await?;
     rig.give_work().await?;
     let mut round = 0;
@@ -152,7 +156,7 @@ async fn is_broken(rig: &Rig, host: &Host, breaks: &Breaks) -> Result<bool> {
 }
 
 /// Runs a host without a verb until that is seen.
-async fn breaks_without(rig: &Rig, row: &(&str, &str, &str, Breaks)) -> Result<()> {
+async fn breaks_without(rig: &Rig, row: &Row) -> Result<()> {
     let (role, resource, verb, breaks) = row;
     rig.take(role, resource, verb).await?;
     let host = rig.host().await?;
@@ -173,16 +177,34 @@ async fn breaks_without(rig: &Rig, row: &(&str, &str, &str, Breaks)) -> Result<(
 
 #[tokio::test]
 async fn each_verb_that_is_taken_away_breaks_what_the_table_says() -> Result<()> {
-    let rig = Rig::new().await?;
-    let mut listed: Vec<_> = TABLE.iter().map(|row| (row.0, row.1, row.2)).collect();
+    let rig = Rig::new(false).await?;
+    let table: Vec<Row> = HOST.into_iter().chain(writes(PLUGINS)).collect();
+    each_breaks(&rig, &table, &table).await
+}
+
+#[tokio::test]
+async fn each_verb_of_a_plugins_own_account_and_for_it_does_so_too() -> Result<()> {
+    let rig = Rig::new(true).await?;
+    let own: Vec<Row> = ACCOUNT.into_iter().chain(writes("actions")).collect();
+    let table: Vec<Row> = HOST
+        .into_iter()
+        .chain(ACCOUNT)
+        .chain(writes("actions"))
+        .collect();
+    each_breaks(&rig, &table, &own).await
+}
+
+/// Checks that `table` names every verb of the roles, and takes away those of `rows`.
+async fn each_breaks(rig: &Rig, table: &[Row], rows: &[Row]) -> Result<()> {
+    let mut listed: Vec<_> = table.iter().map(|row| (row.0, row.1, row.2)).collect();
     listed.sort_unstable();
     assert_eq!(listed, verbs_of(&rig.roles), "the table names every verb");
-    for row in &TABLE {
+    for row in rows {
         if let Nothing(reason) = row.3 {
             println!("{} {} is not taken away: {reason}", row.2, row.1);
             continue;
         }
-        let broken = breaks_without(&rig, row).await;
+        let broken = breaks_without(rig, row).await;
         broken.with_context(|| format!("{row:?}"))?;
     }
     Ok(())

@@ -102,8 +102,8 @@ fn documents(args: &RbacArgs, asked: &[Asked], names: &Names) -> anyhow::Result<
         for_plugins.add(Rules::of_events(&one.grants));
         if let Some(own) = one.account(args) {
             for_plugins.impersonate(&own.name, &own.namespace);
-            documents.extend(yaml::documents(&own, &rules)?);
             for_plugins.add(rules.reads());
+            documents.extend(yaml::documents(&own, &rules.of_account())?);
         } else {
             for_plugins.add(rules);
         }

@@ -18,6 +18,9 @@ const TOKEN: &str = "host";
 
 const USER: &str = "system:serviceaccount:pilothouse:pilothouse";
 
+/// The account of `actions`, if it has one, and of its role.
+const ACCOUNT: &str = "actions";
+
 /// Where the plugins work.
 const NAMESPACE: &str = "work";
 
@@ -38,7 +41,8 @@ pub struct Rig {
 }
 
 impl Rig {
-    pub async fn new() -> Result<Self> {
+    /// With an identity, the plugin `actions` writes as a service account of its own.
+    pub async fn new(has_identity: bool) -> Result<Self> {
         let server = Server::start_own(ServerOptions {
             rbac: true,
             tokens: vec![format!("{TOKEN}={USER}")],
@@ -52,6 +56,10 @@ impl Rig {
         let settings = format!("grants = \"as-requested\"\nnamespaces = [{NAMESPACE:?}]\n");
         std::fs::write(plugins.path().join("pilothouse.toml"), settings)?;
         std::fs::copy(guest("actions"), plugins.path().join("actions.wasm"))?;
+        if has_identity {
+            let settings = format!("identity = \"serviceaccount:{NAMESPACE}/{ACCOUNT}\"\n");
+            std::fs::write(plugins.path().join("actions.toml"), settings)?;
+        }
         // It only breaks. Its kind is that of the other plugin.
         std::fs::write(
             plugins.path().join("fickle.toml"),
@@ -111,22 +119,31 @@ impl Rig {
         self.wait_for(role, resource, verb, true).await
     }
 
-    /// Waits until the server judges a request of the host like this.
+    /// Waits until the server judges a request of the role's account like this.
     async fn wait_for(&self, role: &str, resource: &str, verb: &str, allowed: bool) -> Result<()> {
-        let is_its = |one: &&Value| one["metadata"]["name"] == role;
-        let role = self.roles.iter().find(is_its).context("no such role")?;
-        let rules = role["rules"].as_array().context("no rules")?;
         let has = |list: &Value, what: &str| {
             let mut list = list.as_array().into_iter().flatten();
             list.any(|one| one == what)
         };
         let is_of = |rule: &&Value| has(&rule["resources"], resource) && has(&rule["verbs"], verb);
-        let rule = rules.iter().find(is_of).context("no such rule")?;
+        let named = self
+            .roles
+            .iter()
+            .filter(|one| one["metadata"]["name"] == role);
+        let mut found = named.filter_map(|role| {
+            let rule = role["rules"].as_array()?.iter().find(is_of)?;
+            Some((&role["metadata"]["namespace"], rule))
+        });
+        let (namespace, rule) = found.next().context("no such rule")?;
+        let user = match role {
+            ACCOUNT => format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}"),
+            _ => USER.to_owned(),
+        };
         let (resource, part) = resource.split_once('/').unwrap_or((resource, ""));
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-            "spec": {"user": USER, "resourceAttributes": {
-                "namespace": role["metadata"]["namespace"], "verb": verb, "name": "pilothouse",
+            "spec": {"user": user, "resourceAttributes": {
+                "namespace": namespace, "verb": verb, "name": rule["resourceNames"][0],
                 "group": rule["apiGroups"][0], "resource": resource, "subresource": part,
             }},
         });

@@ -283,6 +283,15 @@ impl Rules {
         reads
     }
 
+    /// The same for a plugin's own account, without `get`. The account is asked whether it may list
+    /// and watch what the plugin reads, and nothing is read on its behalf.
+    pub fn of_account(mut self) -> Self {
+        for verbs in self.0.values_mut().flat_map(BTreeMap::values_mut) {
+            verbs.remove("get");
+        }
+        self
+    }
+
     /// Merges other rules into these.
     pub fn add(&mut self, other: Self) {
         for (namespace, verbs) in other.0 {
