@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run smoke test test-python test-slow soak bench lint plugins guests testserver check-tools check-rust check-go check-python check-deny
+.PHONY: help build run smoke test test-python test-slow soak bench lint plugins guests testserver deploytool image check-tools check-rust check-go check-python check-deny check-musl
 
 target := $(abspath $(or $(CARGO_TARGET_DIR),target))
 # Where guests go: shipped plugins, and those that only tests and examples use.
@@ -16,6 +16,12 @@ guests_dir := $(target)/test-guests
 # Cargo's profile for `build`: `make build PROFILE=dev` leaves out most of the optimising, and builds into target/debug.
 PROFILE := release
 host := $(target)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/pilothouse
+
+# The image has no C library: it is of a static binary.
+musl := $(shell uname -m)-unknown-linux-musl
+static_host := $(target)/$(musl)/$(notdir $(patsubst %/,%,$(dir $(host))))/pilothouse
+image_dir := $(target)/image$(if $(filter-out release,$(PROFILE)),-$(PROFILE))
+version := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 rust_plugins := bootstrap-signer clusterrole-aggregation cronjob daemonset deployment disruption endpoints endpointslice endpointslicemirroring ephemeral-volume garbage-collector job legacy-serviceaccount-token-cleaner namespace persistentvolume-expander persistentvolume-protection persistentvolumeclaim-protection pod-garbage-collector replicaset replicationcontroller resourcequota root-ca-certificate-publisher serviceaccount statefulset taint-eviction token-cleaner ttl ttl-after-finished
 test_guests := actions fickle hello-rust hostile keyring kinds lister misbehaving narrow optional panicking purge remember sparse stages stranger tally tidy widgets
@@ -32,6 +38,15 @@ build: check-rust ## Build the host: target/release/pilothouse
 	  cargo build --profile $(PROFILE) --locked
 	@echo "$(host)"
 
+image: check-rust check-musl deploytool ## Write the container image to target/image, as an OCI layout; with PROFILE=dev to target/image-dev
+	$(call say,building a static host ($(PROFILE)))
+	PILOTHOUSE_COMMIT="$$(git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null || true)" \
+	  cargo build --profile $(PROFILE) --locked --target $(musl)
+	@"$$(deploy/tool/build.sh)" image --binary $(static_host) --output $(image_dir) --version $(version) \
+	  --revision "$$(git rev-parse HEAD 2>/dev/null || true)" \
+	  --created "$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 0)}"
+	@echo "$(image_dir)"
+
 smoke: build plugins testserver ## Do what the README says under "Run it", against an API server
 	@tests/readme.sh $(host) $(plugins_dir)
 
@@ -41,11 +56,13 @@ run: check-rust check-go testserver plugins ## Show the main job: an API server,
 	@PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
 	  PILOTHOUSE_GUESTS=$(plugins_dir) exec $(target)/debug/demo
 
-test: check-tools test-python testserver plugins guests ## Run every test
+test: check-tools check-musl test-python testserver plugins guests deploytool ## Run every test
+	@$(MAKE) --no-print-directory image PROFILE=dev
 	$(call say,building the host and the tests)
 	cargo build --locked --workspace --all-targets
 	$(call say,testing)
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
+	  PILOTHOUSE_DEPLOYTOOL="$$(deploy/tool/build.sh)" PILOTHOUSE_IMAGE=$(target)/image-dev \
 	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo test --locked --workspace
 
 test-python: check-python ## Run the tests of the Python SDK, of its documents and of the Python example
@@ -88,7 +105,7 @@ lint: check-rust check-deny ## Formatting, clippy, each crate by itself, docs, s
 	    { echo "$$crate does not compile by itself: let its Cargo.toml name every feature that it uses"; exit 1; }; \
 	done
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items --quiet
-	@for script in plugins/build.sh examples/build-python.sh tests/apiserver/build.sh tests/readme.sh tests/demo.sh .ci/run; do bash -n "$$script"; done
+	@for script in plugins/build.sh examples/build-python.sh tests/apiserver/build.sh deploy/tool/build.sh tests/readme.sh tests/demo.sh .ci/run; do bash -n "$$script"; done
 	cargo deny --all-features check --hide-inclusion-graph licenses bans sources
 	@# The advisories are in a repository of their own, which is not to be reached from everywhere.
 	@if cargo deny --all-features fetch db >/dev/null 2>&1; then cargo deny --all-features check --disable-fetch advisories; \
@@ -107,12 +124,20 @@ testserver: check-go ## Build the API server for tests (once; cached outside of 
 	$(call say,building the test API server (the first time takes about ten minutes))
 	@tests/apiserver/build.sh >/dev/null
 
+deploytool: check-go ## Build what renders manifests and assembles images (once; cached outside of the checkout)
+	$(call say,building what renders manifests (the first time takes minutes))
+	@deploy/tool/build.sh >/dev/null
+
 check-tools: check-rust check-go check-python
 	@command -v git >/dev/null || { echo "git is missing: apt-get install git"; exit 1; }
 
 check-rust:
 	@command -v cargo >/dev/null || { echo "cargo is missing: install rustup from https://rustup.rs, then 'rustup toolchain install 1.95.0'"; exit 1; }
 	@command -v cc >/dev/null || { echo "a C compiler is missing: apt-get install build-essential"; exit 1; }
+
+check-musl:
+	@command -v musl-gcc >/dev/null || { echo "a C compiler for musl is missing (for static binaries): apt-get install musl-tools"; exit 1; }
+	@rustup target list --installed | grep -qx $(musl) || rustup target add $(musl)
 
 check-deny:
 	@cargo deny --version >/dev/null 2>&1 || { echo "cargo-deny is missing: cargo install --locked cargo-deny"; exit 1; }

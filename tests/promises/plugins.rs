@@ -1306,7 +1306,10 @@ async fn the_printed_permissions_are_enough_for_the_host() -> Result<()> {
         .await;
     seen.map(drop).with_context(|| host.log())?;
     let listed = yaml.matches("verbs:").count();
-    assert_eq!(listed, 3, "configmaps, pods, events:\n{yaml}");
+    assert_eq!(
+        listed, 6,
+        "configmaps, pods, events; of the host: events, leases, the leader's:\n{yaml}"
+    );
     Ok(())
 }
 

@@ -56,6 +56,14 @@ impl Api {
             .await
     }
 
+    /// Applies an object as `kubectl apply --server-side` does. A field that the server does not
+    /// know is an error.
+    pub async fn apply(&self, path: &str, object: &Value) -> Result<Value> {
+        let path = format!("{path}?fieldManager=kubectl&fieldValidation=Strict");
+        self.send(Method::PATCH, &path, "application/apply-patch+yaml", object)
+            .await
+    }
+
     pub async fn merge(&self, path: &str, patch: &Value) -> Result<Value> {
         self.send(Method::PATCH, path, "application/merge-patch+json", patch)
             .await

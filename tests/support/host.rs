@@ -66,7 +66,17 @@ impl Host {
     /// Starts the host and waits until it listens.
     pub async fn start(options: &HostOptions) -> Result<Self> {
         let runtime = tempfile::tempdir()?;
-        let (mut child, log) = spawn(options, runtime.path())?;
+        Self::listening(command(options, runtime.path())?, runtime).await
+    }
+
+    /// Starts a host by another command, which ends in `pilothouse run` with `--log-format json`,
+    /// and waits until it listens.
+    pub async fn start_by(command: Command) -> Result<Self> {
+        Self::listening(command, tempfile::tempdir()?).await
+    }
+
+    async fn listening(command: Command, runtime: tempfile::TempDir) -> Result<Self> {
+        let (mut child, log) = spawn(command)?;
         for _ in 0..1200 {
             if let Some(line) = find_line(&log, "listening") {
                 let address = line["address"]
@@ -97,7 +107,7 @@ impl Host {
     /// Runs the host until it ends by itself. Returns its exit status and its log.
     pub async fn fails(options: &HostOptions) -> Result<(ExitStatus, String)> {
         let runtime = tempfile::tempdir()?;
-        let (mut child, log) = spawn(options, runtime.path())?;
+        let (mut child, log) = spawn(command(options, runtime.path())?)?;
         let status = tokio::time::timeout(Duration::from_secs(60), child.wait())
             .await
             .context("the host does not end")??;
@@ -124,6 +134,11 @@ impl Host {
     /// The address at which the host serves HTTP.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The id of the host's process.
+    pub fn process(&self) -> Result<u32> {
+        self.child.id().context("the host has ended")
     }
 
     /// The value of [`RUNTIME_DIRECTORY`] for this host.
@@ -356,11 +371,11 @@ fn compiling(host: u32) -> Option<u32> {
     })
 }
 
-fn spawn(options: &HostOptions, runtime: &Path) -> Result<(Child, tempfile::NamedTempFile)> {
+fn command(options: &HostOptions, runtime: &Path) -> Result<Command> {
     let binary =
         std::env::var("PILOTHOUSE_BIN").context("PILOTHOUSE_BIN is not set; run `make test`")?;
-    let log = tempfile::NamedTempFile::new()?;
-    let child = Command::new(&binary)
+    let mut command = Command::new(binary);
+    command
         .arg(options.command)
         .arg("--plugins")
         .arg(&options.plugins)
@@ -369,7 +384,13 @@ fn spawn(options: &HostOptions, runtime: &Path) -> Result<(Child, tempfile::Name
         .args(["--listen", "127.0.0.1:0", "--log-format", "json"])
         .args(&options.arguments)
         .env(RUNTIME_DIRECTORY, runtime)
-        .env(STATE_DIRECTORY, runtime)
+        .env(STATE_DIRECTORY, runtime);
+    Ok(command)
+}
+
+fn spawn(mut command: Command) -> Result<(Child, tempfile::NamedTempFile)> {
+    let log = tempfile::NamedTempFile::new()?;
+    let child = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log.reopen()?)
@@ -377,7 +398,7 @@ fn spawn(options: &HostOptions, runtime: &Path) -> Result<(Child, tempfile::Name
         .process_group(0)
         .kill_on_drop(true)
         .spawn()
-        .with_context(|| format!("cannot start {binary}"))?;
+        .with_context(|| format!("cannot start {command:?}"))?;
     Ok((child, log))
 }
 

@@ -218,13 +218,28 @@ impl ClusterArgs {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
+Without plugins it prints what the host needs by itself: a service account, and in its namespace a role for its Events and for \
+the election of a leader. What the plugins add is in roles of their own, called NAME:plugins.
+
 The NAME.toml beside a NAME.wasm, and the pilothouse.toml in its directory, say what is granted; without grants in them: as `pilothouse run` does it, to read its own kind.")]
 pub struct RbacArgs {
     /// The plugins' *.wasm files.
     ///
     /// A directory stands for the plugins that a host would find in it.
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(value_name = "FILE", required_if_eq("plugins_only", "true"))]
     pub files: Vec<PathBuf>,
+
+    /// Leave out what the host needs by itself, which a manifest in deploy/ has already.
+    #[arg(long)]
+    pub plugins_only: bool,
+
+    /// For hosts that run with --share: they use a Lease each.
+    #[arg(long)]
+    pub share: bool,
+
+    /// The Lease of the leader, as for `run`.
+    #[arg(long, value_name = "NAME", value_parser = name, default_value = "pilothouse")]
+    pub leader_elect_resource_name: String,
 
     /// A service account of its own for each plugin, for `identity` in its settings.
     #[arg(long)]

@@ -10,6 +10,7 @@ mod strays;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,9 @@ use anyhow::{Context, bail};
 use notify::event::{AccessKind, EventKind};
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
 use pilothouse_core::{DEFAULTS_FILE, settings_file_of};
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
+use rustix::fs::{
+    CWD, FileType, Mode, OFlags, ResolveFlags, Stat, StatVfsMountFlags, fstat, fstatvfs, openat2,
+};
 use rustix::io::Errno;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -121,11 +124,15 @@ impl Directory {
         })?;
         let stat = fstat(&handle).with_context(|| format!("cannot read {shown}"))?;
         let access = Access::of(&stat);
-        if let Some(fault) = access.fault() {
-            bail!("the plugin directory {shown}, of which each file runs as a controller: {fault}");
-        }
-        if access.is_open_to_group() {
-            warn!(directory = %shown, "{OPEN_TO_GROUP}");
+        if !is_mounted_read_only(&handle) {
+            if let Some(fault) = access.fault() {
+                bail!(
+                    "the plugin directory {shown}, of which each file runs as a controller: {fault}"
+                );
+            }
+            if access.is_open_to_group() {
+                warn!(directory = %shown, "{OPEN_TO_GROUP}");
+            }
         }
         Ok(Self {
             path: path.into(),
@@ -251,6 +258,14 @@ impl Directory {
             None => Ok((opened.into(), stat)),
         }
     }
+}
+
+/// Whether nobody can write here, whatever the directory's mode says. Kubelet makes the directories
+/// of ConfigMaps and Secrets with mode 0777 and mounts them read-only; on the node, they lie in a
+/// directory that is root's alone.
+fn is_mounted_read_only(directory: &OwnedFd) -> bool {
+    let found = fstatvfs(directory);
+    found.is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 /// A file whose name begins with a dot is temporary: it will be renamed.

@@ -19,7 +19,7 @@ use crate::compile;
 use crate::kinds;
 use crate::named_files::named_files;
 use crate::settings::{self, GrantSetting};
-use rules::{Named, Names, Rules, Target};
+use rules::{Leases, Named, Names, Rules, Target};
 use yaml::Account;
 
 /// A plugin, and what it is granted.
@@ -88,32 +88,52 @@ fn comments(asked: &[Asked], names: &Names) -> String {
     text
 }
 
-/// The objects, in an order in which each can be created.
+/// The objects, in an order in which each can be created. What the plugins add is in roles of their
+/// own, so that they can stand beside what the host needs by itself.
 fn documents(args: &RbacArgs, asked: &[Asked], names: &Names) -> anyhow::Result<Vec<String>> {
     let host = Account {
         name: args.name.clone(),
         namespace: args.namespace.clone(),
     };
-    let mut of_host = Rules::of_host();
-    let accounts = asked.iter().filter_map(|one| one.account(args));
-    let namespaces = accounts.map(|account| account.namespace);
-    let namespaces: BTreeSet<String> = namespaces.chain([host.namespace.clone()]).collect();
-    let missing = namespaces.iter().filter(|name| !yaml::is_everywhere(name));
-    let mut documents = missing
-        .map(|name| yaml::namespace(name))
-        .collect::<anyhow::Result<Vec<_>>>()?;
+    let mut for_plugins = Rules::default();
+    let mut documents = namespaces(args, asked)?;
     for one in asked {
         let rules = Rules::of(&one.manifest, &one.grants, names);
+        for_plugins.add(Rules::of_events(&one.grants));
         if let Some(own) = one.account(args) {
-            of_host.impersonate(&own.name, &own.namespace);
-            documents.extend(yaml::documents(&own, &rules)?);
-            of_host.add(rules.reads());
+            for_plugins.impersonate(&own.name, &own.namespace);
+            for_plugins.add(rules.reads());
+            documents.extend(yaml::documents(&own, &rules.of_account())?);
         } else {
-            of_host.add(rules);
+            for_plugins.add(rules);
         }
     }
-    documents.extend(yaml::documents(&host, &of_host)?);
+    if !args.plugins_only {
+        let own = Rules::of_host(&args.namespace, &leases(args));
+        documents.extend(yaml::documents(&host, &own)?);
+    }
+    let role = format!("{}:plugins", args.name);
+    documents.extend(yaml::roles(&host, &role, &for_plugins)?);
     Ok(documents)
+}
+
+/// The namespaces of all accounts that are printed, but for those that every cluster has.
+fn namespaces(args: &RbacArgs, asked: &[Asked]) -> anyhow::Result<Vec<String>> {
+    let accounts = asked.iter().filter_map(|one| one.account(args));
+    let mut namespaces: BTreeSet<String> = accounts.map(|account| account.namespace).collect();
+    match args.plugins_only {
+        true => namespaces.remove(&args.namespace),
+        false => namespaces.insert(args.namespace.clone()),
+    };
+    let missing = namespaces.iter().filter(|name| !yaml::is_everywhere(name));
+    missing.map(|name| yaml::namespace(name)).collect()
+}
+
+fn leases(args: &RbacArgs) -> Leases {
+    match args.share {
+        true => Leases::All,
+        false => Leases::One(args.leader_elect_resource_name.clone()),
+    }
 }
 
 /// What a file asks for, and what the settings beside it grant. Without grants in them the plugin

@@ -143,18 +143,43 @@ const FINALIZERS: &str = "/finalizers";
 
 const READ: [&str; 3] = ["get", "list", "watch"];
 
+const EVENTS: &str = "events.k8s.io";
+
+/// An Event that is repeated is patched.
+const WRITE_EVENTS: [&str; 2] = ["create", "patch"];
+
+/// The Leases that a host uses.
+pub enum Leases {
+    /// The one of this name, that the leader holds.
+    One(String),
+    /// All of its namespace: each host that shares has one, and no rule can name them beforehand.
+    All,
+}
+
+/// What a host does with the leader's Lease, besides creating it.
+const ELECTION: [&str; 4] = ["get", "list", "update", "watch"];
+
+/// What hosts that share do with each other's Leases, besides creating them. They delete those of
+/// hosts that are gone.
+const SHARING: [&str; 5] = ["delete", "get", "list", "update", "watch"];
+
 impl Rules {
-    /// What the host needs for itself: it writes Events, its own and those of plugins that may
-    /// write some.
-    pub fn of_host() -> Self {
+    /// What the host needs for itself, in its own namespace: it writes Events about its pod, and
+    /// takes part in the election of a leader.
+    pub fn of_host(namespace: &str, leases: &Leases) -> Self {
         let mut rules = Self::default();
-        rules.allow(
-            &[],
-            "events.k8s.io",
-            "events",
-            &BTreeSet::new(),
-            &["create", "patch"],
-        );
+        let namespaces = [namespace.to_owned()];
+        let all = BTreeSet::new();
+        rules.allow(&namespaces, EVENTS, "events", &all, &WRITE_EVENTS);
+        let mut leases_of = |names, verbs: &[&str]| {
+            rules.allow(&namespaces, "coordination.k8s.io", "leases", names, verbs);
+        };
+        // As in `allow_write`: no rule can restrict `create` by name.
+        leases_of(&all, &["create"]);
+        match leases {
+            Leases::One(name) => leases_of(&BTreeSet::from([name.clone()]), &ELECTION),
+            Leases::All => leases_of(&all, &SHARING),
+        }
         rules
     }
 
@@ -187,6 +212,20 @@ impl Rules {
             for verb in write.verbs {
                 rules.allow_write(named, write.subresource.as_deref(), verb, place);
             }
+        }
+        rules
+    }
+
+    /// The rules for a plugin's Events, which the host writes for each plugin that may have some.
+    /// Those about objects without a namespace are in `default`.
+    pub fn of_events(grants: &Grants) -> Self {
+        let mut rules = Self::default();
+        if grants.allows_events() {
+            let mut places: Vec<String> = grants.namespaces.iter().cloned().collect();
+            if !places.is_empty() && !grants.cluster_scoped.is_empty() {
+                places.push("default".to_owned());
+            }
+            rules.allow(&places, EVENTS, "events", &BTreeSet::new(), &WRITE_EVENTS);
         }
         rules
     }
@@ -244,6 +283,15 @@ impl Rules {
         reads
     }
 
+    /// The same for a plugin's own account, without `get`. The account is asked whether it may list
+    /// and watch what the plugin reads, and nothing is read on its behalf.
+    pub fn of_account(mut self) -> Self {
+        for verbs in self.0.values_mut().flat_map(BTreeMap::values_mut) {
+            verbs.remove("get");
+        }
+        self
+    }
+
     /// Merges other rules into these.
     pub fn add(&mut self, other: Self) {
         for (namespace, verbs) in other.0 {
@@ -296,202 +344,4 @@ fn verbs(verb: Verb, is_subresource: bool) -> &'static [&'static str] {
 }
 
 #[cfg(test)]
-mod tests {
-    use pilothouse_core::{
-        Granted, LabelSelector, Limits, ReadDeclaration, Selection, WriteDeclaration,
-    };
-
-    use super::*;
-
-    /// A plugin that keeps ConfigMaps for each Service.
-    fn keeper(children: bool) -> Manifest {
-        let service = Kind::new("", "v1", "Service");
-        Manifest {
-            name: "keeper".into(),
-            version: "1.0.0".into(),
-            reconciles: vec![Selection {
-                kind: service.clone(),
-                labels: LabelSelector::default(),
-                fields: None,
-                namespaces: vec![],
-                companions: vec![],
-            }],
-            reads: vec![ReadDeclaration::new(service, vec![])],
-            indexes: vec![],
-            writes: vec![WriteDeclaration {
-                kind: Kind::new("", "v1", "ConfigMap"),
-                subresource: None,
-                verbs: vec![Verb::Apply],
-                children,
-            }],
-            limits: Limits::default(),
-            config_schema: None,
-            optional: BTreeSet::new(),
-        }
-    }
-
-    fn guesses(manifest: &Manifest) -> Names {
-        targets(manifest)
-            .map(|target| (target.clone(), Named::guess(&target)))
-            .collect()
-    }
-
-    #[test]
-    fn who_keeps_children_may_name_their_owner_in_them() {
-        let finalizers = |children: bool, what: Granted, namespaces: &[&str]| {
-            let manifest = keeper(children);
-            let grants = Grants {
-                what,
-                namespaces: namespaces.iter().map(ToString::to_string).collect(),
-                ..Grants::default()
-            };
-            let Rules(rules) = Rules::of(&manifest, &grants, &guesses(&manifest));
-            let all = rules.into_iter().flat_map(|(namespace, verbs)| {
-                verbs
-                    .into_iter()
-                    .map(move |(target, verbs)| (namespace.clone(), target, verbs))
-            });
-            let own = all.filter(|(_, target, _)| target.resource == "services/finalizers");
-            own.map(|(namespace, _, verbs)| format!("{namespace} {verbs:?}"))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(
-            finalizers(true, Granted::AsRequested, &[]),
-            [r#" {"update"}"#]
-        );
-        assert_eq!(
-            finalizers(true, Granted::AsRequested, &["one"]),
-            [r#"one {"update"}"#]
-        );
-        assert_eq!(finalizers(false, Granted::AsRequested, &[]), [""; 0]);
-        assert_eq!(finalizers(true, Granted::OwnKind, &[]), [""; 0]);
-    }
-
-    #[test]
-    fn kinds_are_guessed_as_upstream_guesses_them() {
-        for (kind, plural) in [
-            ("Pod", "pods"),
-            ("Endpoints", "endpoints"),
-            ("Ingress", "ingresses"),
-            ("NetworkPolicy", "networkpolicies"),
-        ] {
-            assert_eq!(guess("", kind, None).1, plural);
-        }
-    }
-
-    /// The group and plural that are guessed.
-    fn guess(group: &str, kind: &str, subresource: Option<&str>) -> (String, String) {
-        let target = (
-            Kind::new(group, "v1", kind),
-            subresource.map(ToOwned::to_owned),
-        );
-        let named = Named::guess(&target);
-        (named.group, named.plural)
-    }
-
-    #[test]
-    fn a_body_of_its_own_kind_is_guessed_to_be_of_the_object_that_it_is_sent_to() {
-        for (group, kind, subresource, wanted) in [
-            ("policy", "Eviction", "eviction", ("", "pods")),
-            ("", "Binding", "binding", ("", "pods")),
-            (
-                "authentication.k8s.io",
-                "TokenRequest",
-                "token",
-                ("", "serviceaccounts"),
-            ),
-            ("apps", "Deployment", "scale", ("apps", "deployments")),
-            ("", "Pod", "eviction", ("", "pods")),
-        ] {
-            let (group, plural) = guess(group, kind, Some(subresource));
-            assert_eq!((&*group, &*plural), wanted);
-        }
-        let itself = guess("", "Binding", None);
-        assert_eq!(itself, (String::new(), "bindings".to_owned()));
-    }
-
-    #[test]
-    fn a_pattern_is_every_resource_of_its_groups_if_it_is_granted() {
-        let pattern: Kind = "apps/*".parse().unwrap();
-        let mut manifest = keeper(false);
-        let metadata = vec![".metadata.labels".to_owned()];
-        let read = ReadDeclaration::new(pattern.clone(), metadata);
-        manifest.reads.push(read);
-        manifest.writes = vec![WriteDeclaration {
-            kind: pattern.clone(),
-            subresource: None,
-            verbs: vec![Verb::Delete],
-            children: false,
-        }];
-        let all = RuleTarget {
-            group: "apps".into(),
-            resource: "*".into(),
-            names: BTreeSet::new(),
-        };
-        let verbs = |what: Granted| {
-            let grants = Grants {
-                what,
-                ..Grants::default()
-            };
-            let Rules(rules) = Rules::of(&manifest, &grants, &guesses(&manifest));
-            rules.get("").and_then(|verbs| verbs.get(&all)).cloned()
-        };
-        assert_eq!(verbs(Granted::AsRequested), None);
-        let name = pilothouse_core::KindName::of(&pattern);
-        let listed = Granted::Listed {
-            reads: vec![pilothouse_core::ReadGrant {
-                kind: name.clone(),
-                namespaces: BTreeSet::new(),
-            }],
-            writes: vec![pilothouse_core::WriteGrant {
-                kind: name,
-                subresource: None,
-                verbs: BTreeSet::new(),
-                namespaces: BTreeSet::new(),
-                names: BTreeSet::new(),
-                force: false,
-            }],
-            events: false,
-        };
-        let wanted = ["delete", "get", "list", "watch"].map(str::to_owned);
-        assert_eq!(verbs(listed), Some(wanted.into()));
-    }
-
-    #[test]
-    fn an_eviction_is_a_create_of_the_pods_subresource_by_name() {
-        let manifest = Manifest {
-            writes: vec![WriteDeclaration {
-                kind: Kind::new("policy", "v1", "Eviction"),
-                subresource: Some("eviction".into()),
-                verbs: vec![Verb::Create],
-                children: false,
-            }],
-            ..keeper(false)
-        };
-        let eviction = |names: &[&str]| RuleTarget {
-            group: String::new(),
-            resource: "pods/eviction".into(),
-            names: names.iter().map(ToString::to_string).collect(),
-        };
-        let create = || BTreeSet::from(["create".to_owned()]);
-        let grants = Grants {
-            what: Granted::AsRequested,
-            ..Grants::default()
-        };
-        let names = guesses(&manifest);
-        let Rules(rules) = Rules::of(&manifest, &grants, &names);
-        assert_eq!(rules[""][&eviction(&[])], create());
-        assert!(
-            rules[""]
-                .keys()
-                .all(|target| !target.resource.contains("evictions"))
-        );
-
-        let mut rules = Rules::default();
-        let place = (&["one".to_owned()][..], &BTreeSet::from(["a".to_owned()]));
-        let named = &names[&(manifest.writes[0].kind.clone(), Some("eviction".into()))];
-        rules.allow_write(named, Some("eviction"), Verb::Create, place);
-        let verbs = Verbs::from([(eviction(&["a"]), create())]);
-        assert_eq!(rules, Rules([("one".to_owned(), verbs)].into()));
-    }
-}
+mod tests;

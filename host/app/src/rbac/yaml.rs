@@ -28,26 +28,24 @@ impl Account {
             ..Subject::default()
         }
     }
-
-    /// A reference to the account's role, which has its name.
-    fn role<R: Resource>(&self) -> RoleRef {
-        RoleRef {
-            api_group: Some(R::GROUP.to_owned()),
-            kind: R::KIND.to_owned(),
-            name: self.name.clone(),
-        }
-    }
 }
 
-/// The account, with a role and a binding for each namespace (or the cluster) in which it has
-/// permissions.
+/// The account, with roles of its name.
 pub fn documents(account: &Account, rules: &Rules) -> anyhow::Result<Vec<String>> {
     let mut documents = vec![document(&ServiceAccount {
         metadata: metadata(&account.name, &account.namespace),
         ..ServiceAccount::default()
     })?];
+    documents.extend(roles(account, &account.name, rules)?);
+    Ok(documents)
+}
+
+/// A role of this name and a binding for each namespace (or the cluster) in which the account has
+/// permissions.
+pub fn roles(account: &Account, name: &str, rules: &Rules) -> anyhow::Result<Vec<String>> {
+    let mut documents = Vec::new();
     for (namespace, verbs) in &rules.0 {
-        documents.extend(role(account, namespace, verbs)?);
+        documents.extend(role(account, name, namespace, verbs)?);
     }
     Ok(documents)
 }
@@ -65,8 +63,13 @@ pub fn namespace(name: &str) -> anyhow::Result<String> {
 }
 
 /// A role and its binding: in a namespace, or in the whole cluster if that is empty.
-fn role(account: &Account, namespace: &str, verbs: &Verbs) -> anyhow::Result<[String; 2]> {
-    let metadata = metadata(&account.name, namespace);
+fn role(
+    account: &Account,
+    name: &str,
+    namespace: &str,
+    verbs: &Verbs,
+) -> anyhow::Result<[String; 2]> {
+    let metadata = metadata(name, namespace);
     let rules = Some(verbs.iter().map(rule).collect());
     let subjects = Some(vec![account.subject()]);
     let (role, binding) = if namespace.is_empty() {
@@ -77,7 +80,7 @@ fn role(account: &Account, namespace: &str, verbs: &Verbs) -> anyhow::Result<[St
         });
         let binding = document(&ClusterRoleBinding {
             metadata,
-            role_ref: account.role::<ClusterRole>(),
+            role_ref: role_ref::<ClusterRole>(name),
             subjects,
         });
         (role, binding)
@@ -88,12 +91,20 @@ fn role(account: &Account, namespace: &str, verbs: &Verbs) -> anyhow::Result<[St
         });
         let binding = document(&RoleBinding {
             metadata,
-            role_ref: account.role::<Role>(),
+            role_ref: role_ref::<Role>(name),
             subjects,
         });
         (role, binding)
     };
     Ok([comments(verbs) + &role?, binding?])
+}
+
+fn role_ref<R: Resource>(name: &str) -> RoleRef {
+    RoleRef {
+        api_group: Some(R::GROUP.to_owned()),
+        kind: R::KIND.to_owned(),
+        name: name.to_owned(),
+    }
 }
 
 fn rule((target, verbs): (&RuleTarget, &BTreeSet<String>)) -> PolicyRule {
