@@ -14,6 +14,7 @@
 //!   shows them.
 //! - Plugins that have keys to run share the workers' time by weight, however long a queue is and
 //!   however slow a guest is.
+//! - Only keys of the host's [duties] run. What has run of others may end.
 //! - While a plugin cannot reach the cluster, nothing is lost and nothing counts as a key's
 //!   failure.
 
@@ -36,8 +37,10 @@ use crate::queue::{LOW, NORMAL, Time};
 mod answers;
 mod changelog;
 mod controller;
+pub mod duties;
 mod fetch;
 pub mod gate;
+mod handing_over;
 mod health;
 mod joining;
 mod outage;
@@ -59,7 +62,9 @@ use answers::{Answered, Known};
 use changelog::{Changelog, Missed};
 pub use controller::loops::LoopingKey;
 use controller::{Controller, KeyedChange, Work};
+use duties::{Duties, Relinquish};
 pub use fetch::{Fetch, Purpose, Question, ReadFailure};
+use handing_over::Departed;
 pub use health::Quarantine;
 pub use joining::{Exchange, Garbage, JoinError};
 use joining::{MAX_KEYS, MAX_ROUNDS, MAX_WAITING};
@@ -115,6 +120,9 @@ pub struct Hub {
     snapshot: Snapshot,
     changelog: Changelog,
     controllers: BTreeMap<PluginId, Controller>,
+    /// The plugins that have left, as long as keys of them run.
+    departed: BTreeMap<PluginId, Departed>,
+    duties: Duties,
     last_plugin: PluginId,
     /// Incremented when a plugin leaves and when caches are exchanged. A preparation that began
     /// before cannot be used.
@@ -356,7 +364,10 @@ impl Hub {
         garbage: &mut Garbage,
         now: Time,
     ) -> Option<(PluginId, Controller)> {
-        let prepared = joining.controller?;
+        let mut prepared = joining.controller?;
+        // They may have changed since the preparation began.
+        let duty = prepared.duty_of(&self.duties, prepared.settings());
+        prepared.set_duty(duty, Relinquish::Finish, &self.snapshot, garbage, now);
         if !joining.replaces {
             self.controllers.insert(joining.id, prepared);
             return None;
@@ -365,6 +376,7 @@ impl Hub {
         let subscriptions = controller.replace(&prepared, &self.snapshot, garbage, now);
         // Only after the new version has subscribed, so that informers used by both versions stay.
         self.release(subscriptions, garbage);
+        self.renew_duty(joining.id, garbage, now);
         Some((joining.id, prepared))
     }
 
@@ -385,10 +397,11 @@ impl Hub {
     /// other caches hold for this plugin alone stays until [`prepare_trim`](Self::prepare_trim).
     pub fn leave(&mut self, plugin: PluginId) -> Garbage {
         let mut garbage = Garbage::default();
-        let Some(controller) = self.controllers.remove(&plugin) else {
+        let Some(mut controller) = self.controllers.remove(&plugin) else {
             return garbage;
         };
         self.layout += 1;
+        self.note_departed(plugin, &mut controller);
         self.release(controller.subscriptions().clone(), &mut garbage);
         garbage.add(controller);
         garbage
@@ -413,6 +426,7 @@ impl Hub {
         if let Some(controller) = self.controllers.get_mut(&id) {
             controller.configure(settings, now);
         }
+        self.renew_duty(id, &mut Garbage::default(), now);
     }
 
     /// The informers that must run now, and how much of each object they must bring.
@@ -643,10 +657,12 @@ impl Hub {
     /// failure is terminal. If the cluster could not be reached, the plugin only tries one such key
     /// a second until one succeeds. A key whose writes were stopped on the way is queued again.
     pub fn finished(&mut self, finished: Finished, now: Time) -> Conclusion {
-        let controller = self.controllers.get_mut(&finished.held.plugin);
-        controller
-            .map(|controller| controller.finished(finished, &self.snapshot, now))
-            .unwrap_or_default()
+        let id = finished.held.plugin;
+        let Some(controller) = self.controllers.get_mut(&id) else {
+            self.departed_finished(id, &finished.held.request.key);
+            return Conclusion::default();
+        };
+        controller.finished(finished, &self.snapshot, now)
     }
 
     /// Whether a rollback may return to this plugin's version: it is not quarantined, and it has

@@ -13,15 +13,18 @@ mod present;
 mod ready;
 mod recorded;
 mod records;
+mod running;
 mod suspects;
 mod sweep;
 mod tally;
+mod tenure;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::changelog::Missed;
+use super::duties::Duty;
 use super::gate::GateId;
 use super::health::Quarantine;
 use super::plugin::{Plugin, Request};
@@ -46,6 +49,7 @@ use keys::{KeyWork, Keys, TakenKey};
 use patterns::PatternKinds;
 use permit::RunPermit;
 use present::Present;
+pub(super) use running::RunningKeys;
 use tally::Tally;
 use turns::Turns;
 
@@ -55,6 +59,7 @@ pub(super) struct Controller {
     pub turns: Turns,
     resync: Option<Resync>,
     keys: Keys,
+    running: RunningKeys,
     patterns: PatternKinds,
     tally: Tally,
 }
@@ -75,6 +80,7 @@ impl Controller {
         manifest: Manifest,
         settings: &ControllerSettings,
         scope: Scope,
+        duty: Duty,
         now: Time,
     ) -> Self {
         let version = PluginVersion::new(plugin, manifest, settings, scope);
@@ -83,7 +89,8 @@ impl Controller {
             permit: RunPermit::new(settings),
             turns: Turns::new(settings.weight),
             resync: resync(settings, &installed.manifest().name, now),
-            keys: Keys::new(installed.is_serial()),
+            keys: Keys::new(installed.is_serial(), duty),
+            running: RunningKeys::default(),
             patterns: PatternKinds::default(),
             tally: Tally::default(),
             installed,
@@ -200,8 +207,10 @@ impl Controller {
 
     /// Once all kinds are synced, queues the keys that can be known only then.
     pub fn start_when_synced(&mut self, snapshot: &Snapshot, now: Time) {
-        let keys = self.installed.start_when_synced(snapshot);
-        self.keys.add(&keys, LOW, now);
+        if self.installed.start_when_synced(snapshot) && !self.keys.duty().is_empty() {
+            let keys = self.installed.left_behind(snapshot);
+            self.keys.add(&keys, LOW, now);
+        }
     }
 
     /// Queues the keys that a change concerns.
@@ -216,6 +225,9 @@ impl Controller {
             return;
         }
         self.installed.forget_ended_apply(snapshot, changed);
+        if self.keys.duty().is_empty() {
+            return;
+        }
         let present = Present {
             installed: &self.installed,
             snapshot,
@@ -279,6 +291,7 @@ impl Controller {
     /// When there is something to do even if nothing changes.
     pub fn next_due(&self, threads: Threads, now: Time) -> Option<Time> {
         let resync = self.resync.as_ref().map(Resync::due);
+        let resync = resync.filter(|_| !self.keys.duty().is_empty());
         let work = self.next_work(threads, now);
         let kinds = self.patterns.due();
         work.into_iter().chain(resync).chain(kinds).min()
@@ -513,7 +526,7 @@ impl Controller {
             at: now,
             charge: self.turns.begin(now),
             is_probe: key.is_probe,
-            halt: self.permit.halt(),
+            halt: self.running.begin(&request.key, self.permit.halt()),
         };
         let installed = &self.installed;
         let reader = installed.reader(snapshot, &request.key, wall_clock_ms);
@@ -575,6 +588,9 @@ impl Controller {
         let held = &ran.held;
         self.turns.end(held.charge, held.started, now);
         self.tally.ran(ran.denied.is_some());
+        if self.running.is_lost(&held.request.key) {
+            return;
+        }
         if !self.installed.subjects().has(&held.request.key) {
             // The kind of the key has ended meanwhile, and the key with it.
             return;
@@ -602,6 +618,9 @@ impl Controller {
     /// Takes a key back.
     pub fn finished(&mut self, finished: Finished, snapshot: &Snapshot, now: Time) -> Conclusion {
         let held = &finished.held;
+        if self.running.end(&held.request.key) {
+            return self.finished_lost(&finished, snapshot, now);
+        }
         if !self.installed.subjects().has(&held.request.key) {
             self.keys.done(&held.request.key, now);
             return Conclusion::default();
@@ -680,6 +699,8 @@ impl Controller {
             of_patterns: self.installed.of_patterns(snapshot),
             refused_kinds: self.refused_kinds(),
             keys: self.keys.status(now),
+            shards: self.keys.duty().shards(),
+            held_shards: self.keys.duty().held().clone(),
             concurrency: self.permit.concurrency(),
             is_paused: self.permit.settings().is_paused,
             quarantine: self.permit.quarantine(now).cloned(),

@@ -21,6 +21,7 @@ use crate::plan::execution::{Executed, WriteFailure};
 use crate::reads::reader::Reader;
 
 mod confirm;
+mod duties;
 mod gate;
 mod informers;
 mod joining;
