@@ -14,7 +14,8 @@
 //!   shows them.
 //! - Plugins that have keys to run share the workers' time by weight, however long a queue is and
 //!   however slow a guest is.
-//! - Only keys of the host's [duties] run. What has run of others may end.
+//! - Only keys of the host's [duties] run. What has run of others may end. Gained keys run when the
+//!   caches have been [proven](doubts) to show what the host before has written.
 //! - While a plugin cannot reach the cluster, nothing is lost and nothing counts as a key's
 //!   failure.
 
@@ -37,6 +38,7 @@ use crate::queue::{LOW, NORMAL, Time};
 mod answers;
 mod changelog;
 mod controller;
+pub mod doubts;
 pub mod duties;
 mod fetch;
 pub mod gate;
@@ -62,6 +64,7 @@ use answers::{Answered, Known};
 use changelog::{Changelog, Missed};
 pub use controller::loops::LoopingKey;
 use controller::{Controller, KeyedChange, Work};
+use doubts::Doubts;
 use duties::{Duties, Relinquish};
 pub use fetch::{Fetch, Purpose, Question, ReadFailure};
 use handing_over::Departed;
@@ -123,6 +126,8 @@ pub struct Hub {
     /// The plugins that have left, as long as keys of them run.
     departed: BTreeMap<PluginId, Departed>,
     duties: Duties,
+    /// Which caches may not show yet what another host has written.
+    doubts: Doubts,
     last_plugin: PluginId,
     /// Incremented when a plugin leaves and when caches are exchanged. A preparation that began
     /// before cannot be used.
@@ -367,7 +372,8 @@ impl Hub {
         let mut prepared = joining.controller?;
         // They may have changed since the preparation began.
         let duty = prepared.duty_of(&self.duties, prepared.settings());
-        prepared.set_duty(duty, Relinquish::Finish, &self.snapshot, garbage, now);
+        prepared.set_duty(duty, Relinquish::Finish, self.doubts.last(), garbage);
+        prepared.take_over(self.doubts.last(), &self.snapshot, now);
         if !joining.replaces {
             self.controllers.insert(joining.id, prepared);
             return None;
@@ -415,6 +421,7 @@ impl Hub {
             cache.leave(&subscribed);
             if cache.users() == 0 {
                 self.ids.remove(cache.informer_key());
+                self.doubts.end(informer);
                 let informers = Arc::make_mut(&mut self.snapshot.informers);
                 garbage.add(informers.end(informer));
             }
@@ -480,6 +487,7 @@ impl Hub {
         if matches!(&delta, Delta::Replace(listing) if listing.is_rollback) {
             let controllers = self.controllers.values();
             controllers.for_each(|controller| controller.forget_applied(cache.kind()));
+            self.doubts.forget_answer(informer);
         }
         let changes = cache.apply(delta);
         self.spread(informer, changes, priority, now)
@@ -524,6 +532,12 @@ impl Hub {
             controller.open_gates(informer, &self.snapshot);
         }
         self.settle_kinds(now);
+        if self
+            .doubts
+            .settle(informer, &self.snapshot.informers[informer])
+        {
+            self.settle_gains(now);
+        }
         count
     }
 
@@ -549,17 +563,17 @@ impl Hub {
     /// The next key to run: a key of the plugin that has used the least of the workers' time.
     pub fn next(&mut self, now: Time, wall_clock_ms: u64) -> Next {
         self.settle_kinds(now);
+        self.settle_gains(now);
         loop {
             let threads = self.threads(now);
             for controller in self.controllers.values_mut() {
                 controller.resync(&self.snapshot, now);
-                let is_ready = controller.is_ready(&self.snapshot, threads, now);
+                let is_ready = controller.is_ready(&self.snapshot, &self.doubts, threads, now);
                 controller.turns.update(is_ready, self.floor);
             }
-            let ready = self
-                .controllers
-                .iter_mut()
-                .filter(|(_, controller)| controller.is_ready(&self.snapshot, threads, now));
+            let ready = self.controllers.iter_mut().filter(|(_, controller)| {
+                controller.is_ready(&self.snapshot, &self.doubts, threads, now)
+            });
             let Some((id, controller)) =
                 ready.min_by_key(|(_, controller)| controller.turns.used())
             else {
@@ -588,7 +602,7 @@ impl Hub {
         let threads = self.threads(now);
         Next::Idle(
             synced
-                .filter_map(|controller| controller.next_due(threads, now))
+                .filter_map(|controller| controller.next_due(&self.doubts, threads, now))
                 .min(),
         )
     }

@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::changelog::Missed;
+use super::doubts::Doubts;
 use super::duties::Duty;
 use super::gate::GateId;
 use super::health::Quarantine;
@@ -51,6 +52,7 @@ use permit::RunPermit;
 use present::Present;
 pub(super) use running::RunningKeys;
 use tally::Tally;
+use tenure::Tenure;
 use turns::Turns;
 
 pub(super) struct Controller {
@@ -60,6 +62,7 @@ pub(super) struct Controller {
     resync: Option<Resync>,
     keys: Keys,
     running: RunningKeys,
+    tenure: Tenure,
     patterns: PatternKinds,
     tally: Tally,
 }
@@ -91,6 +94,7 @@ impl Controller {
             resync: resync(settings, &installed.manifest().name, now),
             keys: Keys::new(installed.is_serial(), duty),
             running: RunningKeys::default(),
+            tenure: Tenure::default(),
             patterns: PatternKinds::default(),
             tally: Tally::default(),
             installed,
@@ -265,13 +269,20 @@ impl Controller {
     }
 
     /// Whether there is a key to run and a thread that the plugin may use for it.
-    pub fn is_ready(&self, snapshot: &Snapshot, threads: Threads, now: Time) -> bool {
+    pub fn is_ready(
+        &self,
+        snapshot: &Snapshot,
+        doubts: &Doubts,
+        threads: Threads,
+        now: Time,
+    ) -> bool {
         self.keys.has_work(now)
             && self.permit.may_run(now)
             && self.turns.has_thread(threads, now)
             && self.has_room()
             && self.installed.is_synced(snapshot)
             && !self.is_widening()
+            && self.is_proven(doubts, now)
     }
 
     /// Whether kinds that are reconciled by a pattern are still to be listed. Until then nothing
@@ -289,12 +300,15 @@ impl Controller {
     }
 
     /// When there is something to do even if nothing changes.
-    pub fn next_due(&self, threads: Threads, now: Time) -> Option<Time> {
+    pub fn next_due(&self, doubts: &Doubts, threads: Threads, now: Time) -> Option<Time> {
         let resync = self.resync.as_ref().map(Resync::due);
         let resync = resync.filter(|_| !self.keys.duty().is_empty());
         let work = self.next_work(threads, now);
+        let work = work.filter(|_| self.is_proven(doubts, now));
         let kinds = self.patterns.due();
-        work.into_iter().chain(resync).chain(kinds).min()
+        let proven = self.proven_by(doubts, now);
+        let due = work.into_iter().chain(resync).chain(kinds);
+        due.chain(proven).min()
     }
 
     /// The kinds of its patterns that need an informer, each with what it needs of their objects.
@@ -701,6 +715,7 @@ impl Controller {
             keys: self.keys.status(now),
             shards: self.keys.duty().shards(),
             held_shards: self.keys.duty().held().clone(),
+            pending_shards: self.pending_shards(),
             concurrency: self.permit.concurrency(),
             is_paused: self.permit.settings().is_paused,
             quarantine: self.permit.quarantine(now).cloned(),

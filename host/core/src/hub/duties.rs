@@ -32,6 +32,21 @@ impl Duties {
         Self::Shards(BTreeMap::new())
     }
 
+    /// Whether these have something that others do not.
+    pub(super) fn exceed(&self, others: &Self) -> bool {
+        match (self, others) {
+            (_, Self::All) => false,
+            (Self::All, _) => true,
+            (Self::Shards(of), _) => {
+                let mut shards = of.iter().flat_map(|(plugin, shards)| {
+                    let shards = shards.iter();
+                    shards.map(move |shard| (plugin, *shard))
+                });
+                shards.any(|(plugin, shard)| !others.has(plugin, shard))
+            }
+        }
+    }
+
     /// Whether these contain a shard.
     pub(super) fn has(&self, plugin: &str, shard: u32) -> bool {
         match self {
@@ -140,18 +155,27 @@ impl Duty {
         }
     }
 
-    /// What is in both. If their numbers of shards differ and neither is everything, ranges of one
-    /// are no ranges of the other, and this is nothing.
-    pub fn and(&self, other: &Self) -> Self {
-        let held = match (self.is_all(), other.is_all()) {
-            (true, _) => return other.clone(),
-            (_, true) => return self.clone(),
-            _ if self.shards == other.shards => &self.held & &other.held,
-            _ => BTreeSet::new(),
+    /// What of this duty goes on when the next one follows: nothing, if their numbers of shards
+    /// differ and this one is not everything, because ranges of the one are no ranges of the other.
+    pub fn kept_in(&self, next: &Self) -> Self {
+        let held = match self.is_all() {
+            true => return next.clone(),
+            false if self.shards == next.shards => &self.held & &next.held,
+            false => BTreeSet::new(),
         };
         Self {
-            shards: other.shards,
+            shards: next.shards,
             held,
+        }
+    }
+
+    /// What is in both. More, if their numbers of shards differ: then everything of `kept`.
+    pub fn narrowed_to(&self, kept: &Self) -> Self {
+        let is_exact = self.shards == kept.shards;
+        match kept.is_all() {
+            true => self.clone(),
+            false if is_exact => self.kept_in(kept),
+            false => kept.clone(),
         }
     }
 

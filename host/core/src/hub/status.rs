@@ -85,6 +85,8 @@ pub struct ControllerStatus {
     pub shards: NonZeroU32,
     /// The shards that this host runs.
     pub held_shards: BTreeSet<u32>,
+    /// The shards that this host has gained and that it will run once the caches are proven.
+    pub pending_shards: BTreeSet<u32>,
     /// Keys that may run at the same time.
     pub concurrency: usize,
     /// Whether it runs nothing because it is paused.

@@ -107,7 +107,7 @@ impl Sweep {
 
     /// From now on only the keys of these shards are run. Returns whether it still has some.
     pub fn keep(&mut self, kept: &Duty) -> bool {
-        self.of = self.of.and(kept);
+        self.of = self.of.narrowed_to(kept);
         self.ahead.retain(|key| kept.has(key));
         !self.of.is_empty()
     }

@@ -4,11 +4,28 @@ use std::collections::BTreeSet;
 
 use super::{Controller, Present, RunningKeys};
 use crate::cache::snapshot::Snapshot;
+use crate::hub::doubts::Doubts;
 use crate::hub::duties::{Duties, Duty, Relinquish};
 use crate::hub::reconcile::{Conclusion, Finished};
 use crate::hub::{ControllerSettings, Garbage};
 use crate::model::subject_key::SubjectKey;
 use crate::queue::{LOW, Time};
+
+/// Since when a controller runs what it runs.
+#[derive(Default)]
+pub(super) struct Tenure {
+    /// The doubt that must be over about each informer that it uses.
+    since: u64,
+    /// What it will run.
+    pending: Option<Pending>,
+}
+
+/// Shards that were gained, together with those that are kept.
+struct Pending {
+    duty: Duty,
+    /// The doubt that must be over.
+    doubt: u64,
+}
 
 impl Controller {
     /// The controller's part of the host's duties, under these settings.
@@ -20,25 +37,92 @@ impl Controller {
         self.permit.settings()
     }
 
-    /// From now on the keys of this duty are run. Those that are new in it get a first run, as
-    /// after a restart. Of keys that are not in it any more everything is forgotten, and what runs
-    /// of them ends as `how` says.
-    pub fn set_duty(
-        &mut self,
-        duty: Duty,
-        how: Relinquish,
-        snapshot: &Snapshot,
-        garbage: &mut Garbage,
-        now: Time,
-    ) {
+    /// The shards that it runs, and those that it will run once the caches are proven.
+    fn promised(&self) -> &Duty {
+        let pending = self.tenure.pending.as_ref();
+        pending.map_or(self.keys.duty(), |pending| &pending.duty)
+    }
+
+    /// Whether this duty has something that the controller has not been promised.
+    pub fn gains(&self, duty: &Duty) -> bool {
+        !duty.without(self.promised()).is_empty()
+    }
+
+    /// From now on only the keys of this duty are run. Of keys that are not in it everything is
+    /// forgotten, and what runs of them ends as `how` says. Those that are new in it run once
+    /// [`settle`](Self::settle) finds this doubt to be over.
+    pub fn set_duty(&mut self, duty: Duty, how: Relinquish, doubt: u64, garbage: &mut Garbage) {
         self.running.relinquish(&duty, how);
-        if *self.keys.duty() == duty {
+        if *self.promised() == duty {
             return;
         }
-        let kept = self.keys.duty().and(&duty);
-        self.lose(&kept, garbage);
-        let gained = duty.without(&kept);
-        self.gain(duty, &gained, snapshot, now);
+        let before = self.tenure.pending.as_ref();
+        let before = before.filter(|_| !self.gains(&duty));
+        let doubt = before.map_or(doubt, |before| before.doubt);
+        let kept = self.keys.duty().kept_in(&duty);
+        if kept != *self.keys.duty() {
+            self.lose(&kept, garbage);
+        }
+        self.tenure.pending = (kept != duty).then_some(Pending { duty, doubt });
+    }
+
+    /// Takes over what was gained, if the caches are proven by now.
+    pub fn settle(&mut self, doubts: &Doubts, snapshot: &Snapshot, now: Time) {
+        let pending = self.tenure.pending.as_ref();
+        let Some(doubt) = pending.map(|pending| pending.doubt) else {
+            return;
+        };
+        if self.holding_back(doubts, doubt, now).next().is_none() {
+            self.take_over(doubt, snapshot, now);
+        }
+    }
+
+    /// Takes over what was gained. If this doubt is not over, nothing runs until it is.
+    pub fn take_over(&mut self, doubt: u64, snapshot: &Snapshot, now: Time) {
+        self.tenure.since = doubt;
+        if let Some(Pending { duty, .. }) = self.tenure.pending.take() {
+            let gained = duty.without(self.keys.duty());
+            self.gain(duty, &gained, snapshot, now);
+        }
+    }
+
+    /// Whether the caches are proven for what the controller runs. They are when it takes shards
+    /// over, but a version that is installed later may use other informers, and so may its
+    /// patterns.
+    pub fn is_proven(&self, doubts: &Doubts, now: Time) -> bool {
+        let mut waits = self.holding_back(doubts, self.tenure.since, now);
+        waits.next().is_none()
+    }
+
+    /// When keys need not wait for the kinds of patterns any more, even if nothing comes.
+    pub fn proven_by(&self, doubts: &Doubts, now: Time) -> Option<Time> {
+        let pending = self.tenure.pending.as_ref();
+        let pending = pending.map(|pending| pending.doubt);
+        let numbers = pending.into_iter().chain([self.tenure.since]);
+        let waits = numbers.flat_map(|number| self.holding_back(doubts, number, now));
+        waits.flatten().min()
+    }
+
+    /// Until when each of the informers that it uses holds keys back until this doubt is over:
+    /// `None` without an end.
+    fn holding_back<'a>(
+        &'a self,
+        doubts: &'a Doubts,
+        number: u64,
+        now: Time,
+    ) -> impl Iterator<Item = Option<Time>> + 'a {
+        let scope = self.installed.scope();
+        let named = scope.required().map(|part| part.informer);
+        let named = named.filter(move |informer| !doubts.is_settled(*informer, number));
+        let of_patterns = scope.of_patterns().flat_map(|known| &known.scope.parts);
+        let of_patterns = of_patterns.filter_map(move |part| doubts.until(part.informer, number));
+        let of_patterns = of_patterns.filter(move |until| now < *until);
+        named.map(|_| None).chain(of_patterns.map(Some))
+    }
+
+    /// The shards that it will run once the caches are proven.
+    pub fn pending_shards(&self) -> BTreeSet<u32> {
+        self.promised().without(self.keys.duty()).held().clone()
     }
 
     fn lose(&mut self, kept: &Duty, garbage: &mut Garbage) {

@@ -75,12 +75,33 @@ fn a_duty_is_what_the_host_has_of_the_plugin() {
 
 #[test]
 fn of_two_numbers_of_shards_nothing_is_in_both_unless_one_is_everything() {
-    assert_eq!(duty(4, [0, 1]).and(&duty(4, [1, 2])), duty(4, [1]));
+    assert_eq!(duty(4, [0, 1]).kept_in(&duty(4, [1, 2])), duty(4, [1]));
+    assert_eq!(duty(2, [0]).kept_in(&duty(4, [0])), duty(4, []));
+    assert_eq!(duty(2, [0]).kept_in(&duty(1, [0])), duty(1, []));
+    assert_eq!(duty(2, [0, 1]).kept_in(&duty(4, [0])), duty(4, [0]));
     assert_eq!(duty(4, [0, 1]).without(&duty(4, [1, 2])), duty(4, [0]));
-    assert_eq!(duty(2, [0]).and(&duty(4, [0])), duty(4, []));
     assert_eq!(duty(2, [0]).without(&duty(4, [0])), duty(2, [0]));
-    assert_eq!(duty(2, [0, 1]).and(&duty(4, [0])), duty(4, [0]));
     assert_eq!(duty(4, [0]).without(&duty(1, [0])), duty(4, []));
+}
+
+#[test]
+fn what_a_sweep_has_left_is_never_less_than_what_is_in_both() {
+    assert_eq!(duty(4, [0, 1]).narrowed_to(&duty(4, [1, 2])), duty(4, [1]));
+    assert_eq!(duty(2, [0]).narrowed_to(&duty(1, [0])), duty(2, [0]));
+    assert_eq!(duty(2, [0]).narrowed_to(&duty(4, [0, 3])), duty(4, [0, 3]));
+}
+
+#[test]
+fn duties_exceed_others_if_a_shard_is_new() {
+    let some = |shards: &[u32]| {
+        let held = shards.iter().copied().collect();
+        Duties::Shards(BTreeMap::from([("p".to_owned(), held)]))
+    };
+    let (none, all) = (Duties::none(), Duties::All);
+    assert!(all.exceed(&some(&[0])) && some(&[0]).exceed(&none));
+    assert!(some(&[0, 1]).exceed(&some(&[0])) && some(&[1]).exceed(&some(&[0])));
+    assert!(!some(&[0]).exceed(&some(&[0, 1])) && !some(&[0]).exceed(&all));
+    assert!(!none.exceed(&none) && !all.exceed(&all));
 }
 
 #[test]

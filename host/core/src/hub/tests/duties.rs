@@ -4,6 +4,7 @@
 use std::num::NonZeroU32;
 
 use super::*;
+use crate::hub::doubts::Proof;
 use crate::hub::duties::shard_of;
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -34,6 +35,19 @@ fn duties(shards: &[u32]) -> Duties {
 
 fn set(rig: &mut Rig, duties: Duties, how: Relinquish) {
     drop(rig.hub.set_duties(duties, how, rig.now));
+    prove(rig);
+}
+
+/// The server has nothing that the caches do not show.
+fn prove(rig: &mut Rig) {
+    for doubt in rig.hub.doubted() {
+        let cache = &rig.hub.snapshot().informers[doubt.informer];
+        let proof = Proof {
+            version: cache.resource_version().clone(),
+            objects: None,
+        };
+        rig.hub.prove(&doubt, &proof, rig.now);
+    }
 }
 
 /// A plugin with three shards, all of them held, and an object for each name.
@@ -385,6 +399,8 @@ fn another_number_of_shards_assigns_the_keys_anew_and_none_runs_twice_at_once() 
     let held = of(&[0]);
     let first = take(&mut rig, held[0]);
     rig.hub.configure(id, &in_shards(1), rig.now);
+    assert_eq!(rig.run(), NONE, "the others have run elsewhere");
+    prove(&mut rig);
     assert_eq!(status(&rig).held_shards, BTreeSet::from([0]));
     let others: Vec<&str> = NAMES.into_iter().filter(|name| *name != held[0]).collect();
     assert_eq!(rig.run(), others, "one of them still runs");
