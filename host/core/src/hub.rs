@@ -849,7 +849,7 @@ impl Hub {
     pub fn is_plugin_drained(&self, plugin: PluginId, now: Time) -> bool {
         self.controllers
             .get(&plugin)
-            .is_none_or(|controller| controller.is_drained(&self.snapshot, now))
+            .is_none_or(|controller| controller.is_drained(&self.snapshot, &self.doubts, now))
     }
 
     /// Whether the plugin's writes cannot reach the cluster, so that it only tries one key a
@@ -864,7 +864,7 @@ impl Hub {
     pub fn is_drained(&self, now: Time) -> bool {
         self.controllers
             .values()
-            .all(|controller| controller.is_drained(&self.snapshot, now))
+            .all(|controller| controller.is_drained(&self.snapshot, &self.doubts, now))
     }
 
     /// The state of every plugin, in the order in which they joined.

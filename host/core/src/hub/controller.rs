@@ -696,10 +696,12 @@ impl Controller {
         self.keys.drain(snapshot);
     }
 
-    /// Whether nothing more will run. Keys that wait for a kind which is not synced, or for the
-    /// plugin to be resumed, do not count.
-    pub fn is_drained(&self, snapshot: &Snapshot, now: Time) -> bool {
-        let will_run = self.permit.may_run(now) && self.installed.is_synced(snapshot);
+    /// Whether nothing more will run. Keys that wait for a kind which is not synced, for caches to
+    /// be proven, or for the plugin to be resumed, do not count.
+    pub fn is_drained(&self, snapshot: &Snapshot, doubts: &Doubts, now: Time) -> bool {
+        let will_run = self.permit.may_run(now)
+            && self.installed.is_synced(snapshot)
+            && self.is_proven(doubts, now);
         self.keys.is_empty() || (!self.keys.is_running() && !will_run)
     }
 

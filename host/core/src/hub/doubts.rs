@@ -25,7 +25,7 @@
 //! An informer that begins after the gain lists after it, and is in no doubt. A list that comes
 //! after the gain is no proof by itself: it may have been asked for before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::cache::Cache;
@@ -66,6 +66,8 @@ pub struct Proof {
 #[derive(Default)]
 pub(super) struct Doubts {
     last: u64,
+    /// The doubts that began in the last [`LONGEST_DOUBT`], and when each did.
+    recent: VecDeque<(u64, Time)>,
     open: BTreeMap<InformerId, OpenDoubt>,
 }
 
@@ -73,7 +75,6 @@ struct OpenDoubt {
     number: u64,
     /// The doubts up to this one are over.
     settled: u64,
-    since: Time,
     answer: Option<Answered>,
 }
 
@@ -94,13 +95,15 @@ impl Doubts {
     /// Begins to doubt these informers.
     pub fn begin(&mut self, informers: impl Iterator<Item = InformerId>, now: Time) {
         self.last += 1;
+        self.recent
+            .retain(|(_, began)| now < *began + LONGEST_DOUBT);
+        self.recent.push_back((self.last, now));
         for informer in informers {
             let before = self.open.get(&informer);
             let settled = before.map_or(self.last - 1, |before| before.settled);
             let doubt = OpenDoubt {
                 number: self.last,
                 settled,
-                since: now,
                 answer: None,
             };
             self.open.insert(informer, doubt);
@@ -128,8 +131,12 @@ impl Doubts {
     /// Until when the informer of a pattern's kind holds back what waits for this doubt to be over;
     /// `None` if it holds back nothing.
     pub fn until(&self, informer: InformerId, number: u64) -> Option<Time> {
-        let open = self.open.get(&informer)?;
-        (open.settled < number).then(|| open.since + LONGEST_DOUBT)
+        if self.is_settled(informer, number) {
+            return None;
+        }
+        let mut recent = self.recent.iter();
+        let (_, began) = recent.find(|(recent, _)| *recent == number)?;
+        Some(*began + LONGEST_DOUBT)
     }
 
     /// The API server has answered. An answer to an earlier question proves nothing.

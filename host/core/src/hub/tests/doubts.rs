@@ -277,6 +277,10 @@ fn a_plugin_that_joins_while_its_kinds_are_in_doubt_waits() {
     lead(&mut rig);
     rig.join(manifest("q"), nothing);
     assert_eq!(rig.run(), NONE);
+    assert!(
+        rig.hub.is_drained(rig.now),
+        "a host that stops does not wait for it"
+    );
     assert!(matches!(rig.hub.next(rig.now, 0), Next::Idle(None)));
     let at = cached(&rig, &service());
     assert!(prove(&mut rig, &service(), &reached(at)));
@@ -383,6 +387,15 @@ fn the_kinds_of_a_pattern_hold_keys_back_for_ten_seconds_at_most() {
             panic!("it waits");
         };
         assert_eq!(due, until);
+        rig.now += Duration::from_secs(4);
+        let only_p = BTreeMap::from([("p".to_owned(), BTreeSet::from([0]))]);
+        let only_p = Duties::Shards(only_p);
+        drop(rig.hub.set_duties(only_p, Relinquish::Finish, rig.now));
+        lead(&mut rig);
+        let Next::Idle(Some(due)) = rig.hub.next(rig.now, 0) else {
+            panic!("it waits");
+        };
+        assert_eq!(due, until, "another gain does not make it longer");
         match is_proven {
             true => assert!(prove(&mut rig, &pod(), &reached(at))),
             false => rig.now = until,

@@ -213,7 +213,10 @@ fn what_is_queued_of_a_lost_shard_does_not_run() {
 
 #[test]
 fn a_running_key_of_a_lost_shard_ends_and_its_end_counts_for_nothing() {
-    let (mut rig, _) = with(|_, _| Err(Failure::Retry("no".into()).into()));
+    let (mut rig, _) = with(|request, reader| {
+        lists_pods(request, reader)?;
+        Err(Failure::Retry("no".into()).into())
+    });
     let name = NAMES[0];
     let reconcile = take(&mut rig, name);
     set(&mut rig, Duties::none(), Relinquish::Finish);
