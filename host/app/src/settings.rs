@@ -186,6 +186,7 @@ impl SettingsFile {
         ControllerSettings {
             config: self.config_json(),
             concurrency: self.concurrency.unwrap_or(concurrency),
+            shards: std::num::NonZeroU32::MIN,
             weight: self.weight.unwrap_or(1),
             resync: resync.filter(|period| !period.is_zero()),
             secret_values: self.secret_values.unwrap_or(false),

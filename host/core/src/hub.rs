@@ -14,6 +14,8 @@
 //!   shows them.
 //! - Plugins that have keys to run share the workers' time by weight, however long a queue is and
 //!   however slow a guest is.
+//! - Only keys of the host's [duties] run. What has run of others may end. Gained keys run when the
+//!   caches have been [proven](doubts) to show what the host before has written.
 //! - While a plugin cannot reach the cluster, nothing is lost and nothing counts as a key's
 //!   failure.
 
@@ -36,8 +38,11 @@ use crate::queue::{LOW, NORMAL, Time};
 mod answers;
 mod changelog;
 mod controller;
+pub mod doubts;
+pub mod duties;
 mod fetch;
 pub mod gate;
+mod handing_over;
 mod health;
 mod joining;
 mod outage;
@@ -59,7 +64,10 @@ use answers::{Answered, Known};
 use changelog::{Changelog, Missed};
 pub use controller::loops::LoopingKey;
 use controller::{Controller, KeyedChange, Work};
+use doubts::Doubts;
+use duties::{Duties, Relinquish};
 pub use fetch::{Fetch, Purpose, Question, ReadFailure};
+use handing_over::Departed;
 pub use health::Quarantine;
 pub use joining::{Exchange, Garbage, JoinError};
 use joining::{MAX_KEYS, MAX_ROUNDS, MAX_WAITING};
@@ -115,6 +123,11 @@ pub struct Hub {
     snapshot: Snapshot,
     changelog: Changelog,
     controllers: BTreeMap<PluginId, Controller>,
+    /// The plugins that have left, as long as keys of them run.
+    departed: BTreeMap<PluginId, Departed>,
+    duties: Duties,
+    /// Which caches may not show yet what another host has written.
+    doubts: Doubts,
     last_plugin: PluginId,
     /// Incremented when a plugin leaves and when caches are exchanged. A preparation that began
     /// before cannot be used.
@@ -356,7 +369,11 @@ impl Hub {
         garbage: &mut Garbage,
         now: Time,
     ) -> Option<(PluginId, Controller)> {
-        let prepared = joining.controller?;
+        let mut prepared = joining.controller?;
+        // They may have changed since the preparation began.
+        let duty = prepared.duty_of(&self.duties, prepared.settings());
+        prepared.set_duty(duty, Relinquish::Finish, self.doubts.last(), garbage);
+        prepared.take_over(self.doubts.last(), &self.snapshot, now);
         if !joining.replaces {
             self.controllers.insert(joining.id, prepared);
             return None;
@@ -365,6 +382,7 @@ impl Hub {
         let subscriptions = controller.replace(&prepared, &self.snapshot, garbage, now);
         // Only after the new version has subscribed, so that informers used by both versions stay.
         self.release(subscriptions, garbage);
+        self.renew_duty(joining.id, garbage, now);
         Some((joining.id, prepared))
     }
 
@@ -385,10 +403,11 @@ impl Hub {
     /// other caches hold for this plugin alone stays until [`prepare_trim`](Self::prepare_trim).
     pub fn leave(&mut self, plugin: PluginId) -> Garbage {
         let mut garbage = Garbage::default();
-        let Some(controller) = self.controllers.remove(&plugin) else {
+        let Some(mut controller) = self.controllers.remove(&plugin) else {
             return garbage;
         };
         self.layout += 1;
+        self.note_departed(plugin, &mut controller);
         self.release(controller.subscriptions().clone(), &mut garbage);
         garbage.add(controller);
         garbage
@@ -402,6 +421,7 @@ impl Hub {
             cache.leave(&subscribed);
             if cache.users() == 0 {
                 self.ids.remove(cache.informer_key());
+                self.doubts.end(informer);
                 let informers = Arc::make_mut(&mut self.snapshot.informers);
                 garbage.add(informers.end(informer));
             }
@@ -413,6 +433,7 @@ impl Hub {
         if let Some(controller) = self.controllers.get_mut(&id) {
             controller.configure(settings, now);
         }
+        self.renew_duty(id, &mut Garbage::default(), now);
     }
 
     /// The informers that must run now, and how much of each object they must bring.
@@ -466,6 +487,7 @@ impl Hub {
         if matches!(&delta, Delta::Replace(listing) if listing.is_rollback) {
             let controllers = self.controllers.values();
             controllers.for_each(|controller| controller.forget_applied(cache.kind()));
+            self.doubts.forget_answer(informer);
         }
         let changes = cache.apply(delta);
         self.spread(informer, changes, priority, now)
@@ -510,6 +532,12 @@ impl Hub {
             controller.open_gates(informer, &self.snapshot);
         }
         self.settle_kinds(now);
+        if self
+            .doubts
+            .settle(informer, &self.snapshot.informers[informer])
+        {
+            self.settle_gains(now);
+        }
         count
     }
 
@@ -535,17 +563,17 @@ impl Hub {
     /// The next key to run: a key of the plugin that has used the least of the workers' time.
     pub fn next(&mut self, now: Time, wall_clock_ms: u64) -> Next {
         self.settle_kinds(now);
+        self.settle_gains(now);
         loop {
             let threads = self.threads(now);
             for controller in self.controllers.values_mut() {
                 controller.resync(&self.snapshot, now);
-                let is_ready = controller.is_ready(&self.snapshot, threads, now);
+                let is_ready = controller.is_ready(&self.snapshot, &self.doubts, threads, now);
                 controller.turns.update(is_ready, self.floor);
             }
-            let ready = self
-                .controllers
-                .iter_mut()
-                .filter(|(_, controller)| controller.is_ready(&self.snapshot, threads, now));
+            let ready = self.controllers.iter_mut().filter(|(_, controller)| {
+                controller.is_ready(&self.snapshot, &self.doubts, threads, now)
+            });
             let Some((id, controller)) =
                 ready.min_by_key(|(_, controller)| controller.turns.used())
             else {
@@ -574,7 +602,7 @@ impl Hub {
         let threads = self.threads(now);
         Next::Idle(
             synced
-                .filter_map(|controller| controller.next_due(threads, now))
+                .filter_map(|controller| controller.next_due(&self.doubts, threads, now))
                 .min(),
         )
     }
@@ -643,10 +671,12 @@ impl Hub {
     /// failure is terminal. If the cluster could not be reached, the plugin only tries one such key
     /// a second until one succeeds. A key whose writes were stopped on the way is queued again.
     pub fn finished(&mut self, finished: Finished, now: Time) -> Conclusion {
-        let controller = self.controllers.get_mut(&finished.held.plugin);
-        controller
-            .map(|controller| controller.finished(finished, &self.snapshot, now))
-            .unwrap_or_default()
+        let id = finished.held.plugin;
+        let Some(controller) = self.controllers.get_mut(&id) else {
+            self.departed_finished(id, &finished.held.request.key);
+            return Conclusion::default();
+        };
+        controller.finished(finished, &self.snapshot, now)
     }
 
     /// Whether a rollback may return to this plugin's version: it is not quarantined, and it has
@@ -819,7 +849,7 @@ impl Hub {
     pub fn is_plugin_drained(&self, plugin: PluginId, now: Time) -> bool {
         self.controllers
             .get(&plugin)
-            .is_none_or(|controller| controller.is_drained(&self.snapshot, now))
+            .is_none_or(|controller| controller.is_drained(&self.snapshot, &self.doubts, now))
     }
 
     /// Whether the plugin's writes cannot reach the cluster, so that it only tries one key a
@@ -834,7 +864,7 @@ impl Hub {
     pub fn is_drained(&self, now: Time) -> bool {
         self.controllers
             .values()
-            .all(|controller| controller.is_drained(&self.snapshot, now))
+            .all(|controller| controller.is_drained(&self.snapshot, &self.doubts, now))
     }
 
     /// The state of every plugin, in the order in which they joined.

@@ -72,6 +72,8 @@ pub use plan::write::{
 pub use plan::{Halt, Plan, PlanContext, plan};
 
 // Where all of it meets.
+pub use hub::doubts::{Doubt, Proof};
+pub use hub::duties::{Duties, MAX_SHARDS, Relinquish, shard_of};
 pub use hub::plugin::{Plugin, Request, RunError};
 pub use hub::{
     BrokenKey, Conclusion, ConfirmAnswers, ConfirmEnd, Confirming, ControllerSettings,

@@ -13,15 +13,19 @@ mod present;
 mod ready;
 mod recorded;
 mod records;
+mod running;
 mod suspects;
 mod sweep;
 mod tally;
+mod tenure;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::changelog::Missed;
+use super::doubts::Doubts;
+use super::duties::Duty;
 use super::gate::GateId;
 use super::health::Quarantine;
 use super::plugin::{Plugin, Request};
@@ -46,7 +50,9 @@ use keys::{KeyWork, Keys, TakenKey};
 use patterns::PatternKinds;
 use permit::RunPermit;
 use present::Present;
+pub(super) use running::RunningKeys;
 use tally::Tally;
+use tenure::Tenure;
 use turns::Turns;
 
 pub(super) struct Controller {
@@ -55,6 +61,8 @@ pub(super) struct Controller {
     pub turns: Turns,
     resync: Option<Resync>,
     keys: Keys,
+    running: RunningKeys,
+    tenure: Tenure,
     patterns: PatternKinds,
     tally: Tally,
 }
@@ -75,6 +83,7 @@ impl Controller {
         manifest: Manifest,
         settings: &ControllerSettings,
         scope: Scope,
+        duty: Duty,
         now: Time,
     ) -> Self {
         let version = PluginVersion::new(plugin, manifest, settings, scope);
@@ -83,7 +92,9 @@ impl Controller {
             permit: RunPermit::new(settings),
             turns: Turns::new(settings.weight),
             resync: resync(settings, &installed.manifest().name, now),
-            keys: Keys::new(installed.is_serial()),
+            keys: Keys::new(installed.is_serial(), duty),
+            running: RunningKeys::default(),
+            tenure: Tenure::default(),
             patterns: PatternKinds::default(),
             tally: Tally::default(),
             installed,
@@ -200,8 +211,10 @@ impl Controller {
 
     /// Once all kinds are synced, queues the keys that can be known only then.
     pub fn start_when_synced(&mut self, snapshot: &Snapshot, now: Time) {
-        let keys = self.installed.start_when_synced(snapshot);
-        self.keys.add(&keys, LOW, now);
+        if self.installed.start_when_synced(snapshot) && !self.keys.duty().is_empty() {
+            let keys = self.installed.left_behind(snapshot);
+            self.keys.add(&keys, LOW, now);
+        }
     }
 
     /// Queues the keys that a change concerns.
@@ -216,6 +229,9 @@ impl Controller {
             return;
         }
         self.installed.forget_ended_apply(snapshot, changed);
+        if self.keys.duty().is_empty() {
+            return;
+        }
         let present = Present {
             installed: &self.installed,
             snapshot,
@@ -253,13 +269,20 @@ impl Controller {
     }
 
     /// Whether there is a key to run and a thread that the plugin may use for it.
-    pub fn is_ready(&self, snapshot: &Snapshot, threads: Threads, now: Time) -> bool {
+    pub fn is_ready(
+        &self,
+        snapshot: &Snapshot,
+        doubts: &Doubts,
+        threads: Threads,
+        now: Time,
+    ) -> bool {
         self.keys.has_work(now)
             && self.permit.may_run(now)
             && self.turns.has_thread(threads, now)
             && self.has_room()
             && self.installed.is_synced(snapshot)
             && !self.is_widening()
+            && self.is_proven(doubts, now)
     }
 
     /// Whether kinds that are reconciled by a pattern are still to be listed. Until then nothing
@@ -277,11 +300,15 @@ impl Controller {
     }
 
     /// When there is something to do even if nothing changes.
-    pub fn next_due(&self, threads: Threads, now: Time) -> Option<Time> {
+    pub fn next_due(&self, doubts: &Doubts, threads: Threads, now: Time) -> Option<Time> {
         let resync = self.resync.as_ref().map(Resync::due);
+        let resync = resync.filter(|_| !self.keys.duty().is_empty());
         let work = self.next_work(threads, now);
+        let work = work.filter(|_| self.is_proven(doubts, now));
         let kinds = self.patterns.due();
-        work.into_iter().chain(resync).chain(kinds).min()
+        let proven = self.proven_by(doubts, now);
+        let due = work.into_iter().chain(resync).chain(kinds);
+        due.chain(proven).min()
     }
 
     /// The kinds of its patterns that need an informer, each with what it needs of their objects.
@@ -513,7 +540,7 @@ impl Controller {
             at: now,
             charge: self.turns.begin(now),
             is_probe: key.is_probe,
-            halt: self.permit.halt(),
+            halt: self.running.begin(&request.key, self.permit.halt()),
         };
         let installed = &self.installed;
         let reader = installed.reader(snapshot, &request.key, wall_clock_ms);
@@ -575,6 +602,9 @@ impl Controller {
         let held = &ran.held;
         self.turns.end(held.charge, held.started, now);
         self.tally.ran(ran.denied.is_some());
+        if self.running.is_lost(&held.request.key) {
+            return;
+        }
         if !self.installed.subjects().has(&held.request.key) {
             // The kind of the key has ended meanwhile, and the key with it.
             return;
@@ -602,6 +632,9 @@ impl Controller {
     /// Takes a key back.
     pub fn finished(&mut self, finished: Finished, snapshot: &Snapshot, now: Time) -> Conclusion {
         let held = &finished.held;
+        if self.running.end(&held.request.key) {
+            return self.finished_lost(&finished, snapshot, now);
+        }
         if !self.installed.subjects().has(&held.request.key) {
             self.keys.done(&held.request.key, now);
             return Conclusion::default();
@@ -663,10 +696,12 @@ impl Controller {
         self.keys.drain(snapshot);
     }
 
-    /// Whether nothing more will run. Keys that wait for a kind which is not synced, or for the
-    /// plugin to be resumed, do not count.
-    pub fn is_drained(&self, snapshot: &Snapshot, now: Time) -> bool {
-        let will_run = self.permit.may_run(now) && self.installed.is_synced(snapshot);
+    /// Whether nothing more will run. Keys that wait for a kind which is not synced, for caches to
+    /// be proven, or for the plugin to be resumed, do not count.
+    pub fn is_drained(&self, snapshot: &Snapshot, doubts: &Doubts, now: Time) -> bool {
+        let will_run = self.permit.may_run(now)
+            && self.installed.is_synced(snapshot)
+            && self.is_proven(doubts, now);
         self.keys.is_empty() || (!self.keys.is_running() && !will_run)
     }
 
@@ -680,6 +715,9 @@ impl Controller {
             of_patterns: self.installed.of_patterns(snapshot),
             refused_kinds: self.refused_kinds(),
             keys: self.keys.status(now),
+            shards: self.keys.duty().shards(),
+            held_shards: self.keys.duty().held().clone(),
+            pending_shards: self.pending_shards(),
             concurrency: self.permit.concurrency(),
             is_paused: self.permit.settings().is_paused,
             quarantine: self.permit.quarantine(now).cloned(),

@@ -312,6 +312,15 @@ impl Gates {
         }
     }
 
+    /// Forgets all keys, and what was written.
+    pub fn clear(&mut self) {
+        *self = Self {
+            is_shared: self.is_shared,
+            last_gate: self.last_gate,
+            ..Self::default()
+        };
+    }
+
     /// Forgets what a key waits for, because it does not run any more.
     pub fn forget(&mut self, key: &SubjectKey) {
         self.open(key);

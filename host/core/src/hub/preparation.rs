@@ -14,6 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::controller::{Controller, KeyedChange};
+use super::duties::{Duties, Duty};
 use super::widening::Widened;
 use super::{ControllerSettings, Garbage, Hub, PluginId, wanted_informers};
 use crate::cache::snapshot::{InformerId, Snapshot};
@@ -46,6 +47,8 @@ pub(super) struct Caches {
     pub(super) widening: Option<Widening>,
     /// The kinds that have got informers.
     pub(super) widened: Widened,
+    /// What the host ran when this began.
+    duties: Duties,
     /// The kinds of patterns that the version in place has informers for.
     kept_kinds: Vec<Kind>,
     /// The informers whose caches are cut again.
@@ -172,6 +175,7 @@ impl Caches {
                 .map(Controller::kinds_of_patterns)
                 .unwrap_or_default(),
             joining,
+            duties: hub.duties.clone(),
             widening,
             widened: Vec::new(),
             informers: BTreeSet::new(),
@@ -237,8 +241,9 @@ impl Caches {
         }
         self.informers = scope.parts().map(|part| part.informer).collect();
         let plugin = joining.plugin.clone();
-        let mut controller =
-            Controller::new(plugin, manifest.clone(), &joining.settings, scope, now);
+        let settings = &joining.settings;
+        let duty = Duty::of(&self.duties, &manifest.name, settings.shards);
+        let mut controller = Controller::new(plugin, manifest.clone(), settings, scope, duty, now);
         controller.start(&self.snapshot, now);
         controller.start_when_synced(&self.snapshot, now);
         joining.controller = Some(controller);

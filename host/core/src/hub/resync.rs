@@ -34,6 +34,13 @@ impl Resync {
         self.due
     }
 
+    /// What was due is not done: the next one comes in its time.
+    pub(super) fn skip(&mut self, now: Time) {
+        if self.due <= now {
+            self.schedule(now);
+        }
+    }
+
     /// Returns whether a resync is due. If so, the next one is scheduled.
     pub(super) fn is_due(&mut self, now: Time) -> bool {
         let is_due = self.due <= now;

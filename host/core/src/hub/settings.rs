@@ -1,5 +1,6 @@
 //! How a plugin is run, as the operator decides.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::access::grants::Grants;
@@ -12,6 +13,10 @@ pub struct ControllerSettings {
     pub config: String,
     /// How many keys may run at the same time: the manifest's limit, as far as it is granted.
     pub concurrency: u32,
+    /// Into how many shards the plugin's keys are divided, so that several hosts can share them: at
+    /// most [`MAX_SHARDS`](crate::MAX_SHARDS). All hosts must have the same number. A plugin of
+    /// which one key may run at a time has one shard, or that would be one key on each host.
+    pub shards: NonZeroU32,
     /// The plugin's share of the workers' time, relative to the other plugins' weights.
     pub weight: u32,
     /// Every subject is reconciled again after one to two times this period, even if nothing has
@@ -55,6 +60,7 @@ impl Default for ControllerSettings {
         Self {
             config: "{}".into(),
             concurrency: 16,
+            shards: NonZeroU32::MIN,
             weight: 1,
             resync: None,
             secret_values: false,

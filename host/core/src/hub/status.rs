@@ -1,6 +1,7 @@
 //! The state of plugins and informers, for people and metrics.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,6 +81,12 @@ pub struct ControllerStatus {
     pub refused_kinds: Vec<(Kind, Arc<str>)>,
     /// Its keys.
     pub keys: KeysStatus,
+    /// Into how many shards its keys are divided.
+    pub shards: NonZeroU32,
+    /// The shards that this host runs.
+    pub held_shards: BTreeSet<u32>,
+    /// The shards that this host has gained and that it will run once the caches are proven.
+    pub pending_shards: BTreeSet<u32>,
     /// Keys that may run at the same time.
     pub concurrency: usize,
     /// Whether it runs nothing because it is paused.

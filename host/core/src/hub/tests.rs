@@ -21,6 +21,8 @@ use crate::plan::execution::{Executed, WriteFailure};
 use crate::reads::reader::Reader;
 
 mod confirm;
+mod doubts;
+mod duties;
 mod gate;
 mod informers;
 mod joining;
@@ -32,6 +34,7 @@ mod optional;
 mod outage;
 mod patterns;
 mod rehearsal;
+mod relay;
 mod suspects;
 mod sweep;
 mod turns;

@@ -106,6 +106,11 @@ impl Applied {
         self.lock().remove(&(kind.clone(), key.clone()));
     }
 
+    /// Others may apply from now on as the same field manager.
+    pub fn clear(&self) {
+        *self.lock() = Intents::new();
+    }
+
     /// The server has gone back in time: it may assign the same resourceVersions again, to other
     /// states of objects of this kind.
     pub fn forget_kind(&self, kind: &Kind) {

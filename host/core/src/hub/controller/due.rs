@@ -6,6 +6,7 @@ use super::loops::{LoopingKey, Loops, WrittenState};
 use super::sweep::{Sweep, SweepStep};
 use crate::cache::Change;
 use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::hub::duties::Duty;
 use crate::hub::subject::SubjectKind;
 use crate::hub::subjects::Subjects;
 use crate::model::subject_key::SubjectKey;
@@ -15,9 +16,12 @@ use crate::queue::{LOW, NORMAL, Priority, Taken, Time, WorkQueue};
 /// See the module's documentation.
 pub(super) struct DueKeys {
     pub queue: WorkQueue,
-    /// The reconciles that all subjects are still to have; `None` when every subject has had its
-    /// own.
-    sweep: Option<Sweep>,
+    /// The shards whose keys are run. No key of another shard is in the queue.
+    duty: Duty,
+    /// The reconciles that subjects are still to have, in the order in which they began; empty when
+    /// every subject has had its own. There is one over all subjects, and one for each set of
+    /// shards gained since: no two have a shard in common.
+    sweeps: Vec<Sweep>,
     /// The keys that are queued by their own writes.
     loops: Loops,
 }
@@ -31,21 +35,78 @@ pub(super) enum NextKey {
 }
 
 impl DueKeys {
-    pub fn new() -> Self {
+    pub fn new(duty: Duty) -> Self {
         Self {
             queue: WorkQueue::new(Backoff::default()),
-            sweep: None,
+            duty,
+            sweeps: Vec::new(),
             loops: Loops::default(),
         }
     }
 
+    /// The shards whose keys are run.
+    pub fn duty(&self) -> &Duty {
+        &self.duty
+    }
+
     /// Begins a sweep, so that every subject is reconciled. A singleton is queued instead.
     pub fn start(&mut self, subjects: &Subjects, snapshot: &Snapshot, now: Time) {
+        // All but the first have only what this one reaches anyway.
+        let before = std::mem::take(&mut self.sweeps).into_iter().next();
+        let all = self.duty.clone();
+        self.begin_sweep(before, all, subjects, snapshot, now);
+    }
+
+    fn begin_sweep(
+        &mut self,
+        before: Option<Sweep>,
+        of: Duty,
+        subjects: &Subjects,
+        snapshot: &Snapshot,
+        now: Time,
+    ) {
         if subjects.is_singleton() {
-            return self.queue.add(&SubjectKey::singleton(), NORMAL, now);
+            let key = SubjectKey::singleton();
+            if of.has(&key) {
+                self.queue.add(&key, NORMAL, now);
+            }
+        } else if !of.is_empty() {
+            let objects = subjects.objects(snapshot);
+            let sweep = Sweep::begin(before, of, objects, &mut self.queue, now);
+            self.sweeps.push(sweep);
         }
-        let (before, objects) = (self.sweep.take(), subjects.objects(snapshot));
-        self.sweep = Some(Sweep::begin(before, objects, &mut self.queue, now));
+    }
+
+    /// From now on only keys of this duty are run, which is a part of the present one. Everything
+    /// about other keys is forgotten.
+    pub fn lose(&mut self, kept: &Duty) {
+        self.duty = kept.clone();
+        self.sweeps.retain_mut(|sweep| sweep.keep(kept));
+        self.queue.retain(|key| kept.has(key));
+        self.loops.retain(|key| kept.has(key));
+    }
+
+    /// From now on the keys of this duty are run. Those of `gained`, which are new in it, get a
+    /// first run, unless the plugin only finishes what is due.
+    pub fn gain(
+        &mut self,
+        duty: Duty,
+        gained: Duty,
+        subjects: &Subjects,
+        snapshot: &Snapshot,
+        now: Time,
+    ) {
+        self.duty = duty;
+        if !self.queue.is_draining() {
+            self.begin_sweep(None, gained, subjects, snapshot, now);
+        }
+    }
+
+    /// Queues a key, if it is run here.
+    pub fn add(&mut self, key: &SubjectKey, priority: Priority, now: Time) {
+        if self.duty.has(key) {
+            self.queue.add(key, priority, now);
+        }
     }
 
     /// Queues a key because of a change.
@@ -57,14 +118,18 @@ impl DueKeys {
         priority: Priority,
         now: Time,
     ) {
-        self.loops.caused(key, informer, change);
-        self.queue.add(key, priority, now);
+        if self.duty.has(key) {
+            self.loops.caused(key, informer, change);
+            self.queue.add(key, priority, now);
+        }
     }
 
     /// Queues a key because of something other than a change of an object, or an unknown change.
     pub fn wake_otherwise(&mut self, key: &SubjectKey, priority: Priority, now: Time) {
-        self.loops.caused_otherwise(key);
-        self.queue.add(key, priority, now);
+        if self.duty.has(key) {
+            self.loops.caused_otherwise(key);
+            self.queue.add(key, priority, now);
+        }
     }
 
     /// Queues a key because its own object has changed, unless a sweep reaches the key anyway:
@@ -87,17 +152,16 @@ impl DueKeys {
         }
         self.wake(&key, informer, change, priority, now);
         let is_pending = self.queue.is_pending(&key);
-        if let Some(sweep) = self.sweep.as_mut().filter(|_| is_pending) {
+        for sweep in self.sweeps.iter_mut().filter(|_| is_pending) {
             sweep.note_queued(&key, change.new.is_some());
         }
     }
 
     /// Whether the sweep will reconcile this new subject anyway.
     fn is_swept(&self, subject: &SubjectKind, key: &SubjectKey, change: &Change) -> bool {
-        let sweep = self.sweep.as_ref();
+        let mut sweeps = self.sweeps.iter();
         let new = change.new.as_ref();
-        sweep.is_some_and(|sweep| sweep.is_to_run(key))
-            && new.is_some_and(|new| subject.selects(new))
+        sweeps.any(|sweep| sweep.is_to_run(key)) && new.is_some_and(|new| subject.selects(new))
     }
 
     /// An object has changed that may be a subject.
@@ -107,17 +171,18 @@ impl DueKeys {
             key,
             change,
         } = changed;
-        if let Some(sweep) = &mut self.sweep
-            && subject.may_be(informer, key)
-        {
-            let key = subject.key(key.clone());
+        if self.sweeps.is_empty() || !subject.may_be(informer, key) {
+            return;
+        }
+        let key = subject.key(key.clone());
+        for sweep in &mut self.sweeps {
             sweep.note_change(&key, change.old.is_some(), change.new.is_some());
         }
     }
 
     /// Hands out the next key in order, queued or swept.
     pub fn next(&mut self, subjects: &Subjects, snapshot: &Snapshot, now: Time) -> NextKey {
-        while let Some(sweep) = &mut self.sweep
+        while let Some(sweep) = self.sweeps.first_mut()
             && self.queue.is_first(sweep.place(), now)
         {
             match sweep.next(subjects, snapshot) {
@@ -129,13 +194,13 @@ impl DueKeys {
                     }
                 }
                 SweepStep::NotYet => return NextKey::NotYet,
-                SweepStep::End => self.sweep = None,
+                SweepStep::End => drop(self.sweeps.remove(0)),
             }
         }
         let Some(taken) = self.queue.next(now) else {
             return NextKey::None;
         };
-        if let Some(sweep) = &mut self.sweep {
+        for sweep in &mut self.sweeps {
             sweep.note_queued(&taken.key, subjects.is_cached(snapshot, &taken.key));
         }
         NextKey::Taken(taken)
@@ -143,14 +208,14 @@ impl DueKeys {
 
     /// Whether there may be a key to run now.
     pub fn has_key(&self, now: Time) -> bool {
-        self.sweep.is_some() || self.queue.is_ready(now)
+        !self.sweeps.is_empty() || self.queue.is_ready(now)
     }
 
     /// When there may be a key to run.
     pub fn next_ready(&self) -> Option<Time> {
-        match self.sweep {
-            Some(_) => Some(Time::ZERO),
-            None => self.queue.next_ready(),
+        match self.sweeps.is_empty() {
+            false => Some(Time::ZERO),
+            true => self.queue.next_ready(),
         }
     }
 
@@ -194,7 +259,9 @@ impl DueKeys {
     /// Forgets all keys but those that a plugin with these kinds can have.
     pub fn retain(&mut self, subjects: &Subjects) {
         self.queue.retain(|key| subjects.has(key));
-        self.sweep = self.sweep.take().filter(|_| !subjects.is_singleton());
+        if subjects.is_singleton() {
+            self.sweeps.clear();
+        }
     }
 
     /// A new version is installed: what slowed a key down does not count against it.
@@ -207,17 +274,17 @@ impl DueKeys {
     /// From now on only what is due is finished.
     pub fn drain(&mut self, snapshot: &Snapshot) {
         self.queue.drain();
-        let sweep = self.sweep.iter_mut();
-        sweep.for_each(|sweep| sweep.finish(snapshot));
+        let sweeps = self.sweeps.iter_mut();
+        sweeps.for_each(|sweep| sweep.finish(snapshot));
     }
 
     pub fn is_empty(&self) -> bool {
-        self.queue.is_empty() && self.sweep.is_none()
+        self.queue.is_empty() && self.sweeps.is_empty()
     }
 
     /// How many objects a sweep has not reached yet, selected or not.
     pub fn swept(&self) -> usize {
-        self.sweep.as_ref().map_or(0, Sweep::left)
+        self.sweeps.iter().map(Sweep::left).sum()
     }
 
     /// The looping keys, in order.

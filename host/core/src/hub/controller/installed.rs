@@ -181,13 +181,17 @@ impl InstalledVersion {
         self.is_started
     }
 
-    /// Once all kinds are synced, returns the keys of what subjects that are gone have left behind.
-    /// Not earlier, because a missing subject may only not have been listed yet.
-    pub fn start_when_synced(&mut self, snapshot: &Snapshot) -> Vec<SubjectKey> {
-        if self.is_started || !self.is_synced(snapshot) {
-            return Vec::new();
-        }
-        self.is_started = true;
+    /// Whether all kinds are synced for the first time: then what is
+    /// [left behind](Self::left_behind) can be told.
+    pub fn start_when_synced(&mut self, snapshot: &Snapshot) -> bool {
+        let starts = !self.is_started && self.is_synced(snapshot);
+        self.is_started |= starts;
+        starts
+    }
+
+    /// The keys of what subjects that are gone have left behind. To be asked once all kinds are
+    /// synced: earlier, a missing subject may only not have been listed yet.
+    pub fn left_behind(&self, snapshot: &Snapshot) -> Vec<SubjectKey> {
         let companions = self.subjects.iter().flat_map(|subject| {
             let keys = keys(subject.all_companions(snapshot));
             keys.map(|key| subject.key(key))
@@ -288,6 +292,11 @@ impl InstalledVersion {
         let new = changed.change.new.as_ref();
         let applied = &self.version.applied;
         new.is_some_and(|new| applied.has_left(kind, changed.key, new.resource_version()))
+    }
+
+    /// Forgets what the plugin has applied to all objects.
+    pub fn forget_all_applied(&self) {
+        self.version.applied.clear();
     }
 
     /// Forgets what the plugin has applied to objects of a kind.

@@ -15,6 +15,7 @@ use super::records::KeyRecords;
 use super::suspects::{SUSPECT_AFTER, Suspects};
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::changelog::Missed;
+use crate::hub::duties::Duty;
 use crate::hub::gate::{Awaited, GateId, Sign};
 use crate::hub::reconcile::{End, Finished, Ran, ReconcileError, Remembered, RunningKey};
 use crate::hub::status::{BrokenKey, KeysStatus, MAX_LISTED};
@@ -62,9 +63,9 @@ pub(super) struct TakenKey {
 
 impl Keys {
     /// `is_serial`: whether a key may run only once the writes of all others are visible.
-    pub fn new(is_serial: bool) -> Self {
+    pub fn new(is_serial: bool, duty: Duty) -> Self {
         Self {
-            ready: ReadyKeys::new(is_serial),
+            ready: ReadyKeys::new(is_serial, duty),
             reads: RecordedReads::default(),
             gone: GoneKeys::default(),
             suspects: Suspects::default(),
@@ -117,11 +118,52 @@ impl Keys {
             .start(subjects, present.snapshot, present.now);
     }
 
-    /// Queues these keys.
+    /// Queues these keys, as far as they are run here.
     pub fn add(&mut self, keys: &[SubjectKey], priority: Priority, now: Time) {
         for key in keys {
-            self.ready.due.queue.add(key, priority, now);
+            self.ready.due.add(key, priority, now);
         }
+    }
+
+    /// The shards whose keys are run.
+    pub fn duty(&self) -> &Duty {
+        self.ready.due.duty()
+    }
+
+    /// From now on only keys of this duty are run, which is a part of the present one. Everything
+    /// about other keys is forgotten; those that are running end.
+    pub fn lose(&mut self, kept: &Duty, garbage: &mut Garbage) {
+        self.ready.lose(kept);
+        if kept.is_empty() {
+            garbage.add(self.reads.take());
+            garbage.add(std::mem::take(&mut self.records));
+            garbage.add(std::mem::take(&mut self.gone));
+        }
+        let is_kept = |key: &SubjectKey| kept.has(key);
+        self.reads.retain(is_kept);
+        self.records.retain(is_kept);
+        self.gone.retain(is_kept);
+        self.suspects.retain(is_kept);
+    }
+
+    /// From now on the keys of this duty are run: see [`DueKeys::gain`].
+    ///
+    /// [`DueKeys::gain`]: super::due::DueKeys::gain
+    pub fn gain(&mut self, duty: Duty, gained: Duty, present: Present<'_>) {
+        let subjects = present.installed.subjects();
+        let due = &mut self.ready.due;
+        due.gain(duty, gained, subjects, present.snapshot, present.now);
+    }
+
+    /// A key is given back whose shard was given up while it ran. Nothing is remembered of its run.
+    /// If the shard has come back, the key waits until the caches show what it has written.
+    pub fn finished_lost(&mut self, finished: &Finished, present: Present<'_>) {
+        let key = &finished.held.request.key;
+        self.ready.due.wrote_nothing(key);
+        if self.duty().has(key) {
+            self.await_writes(key, &finished.executed, present);
+        }
+        self.done(key, present.now);
     }
 
     /// Queues the keys that a change of this key's object concerns: those that read the object, the
@@ -148,8 +190,10 @@ impl Keys {
         for key in touched.keys {
             self.ready.due.wake(key, informer, change, priority, now);
         }
-        for subject in installed.touched_subjects(snapshot, changed) {
-            self.ready.due.wake_subject(subject, changed, priority, now);
+        if self.duty().has_object(changed.key.parts()) {
+            for subject in installed.touched_subjects(snapshot, changed) {
+                self.ready.due.wake_subject(subject, changed, priority, now);
+            }
         }
         if let Some(owner) = installed.owner_of_new(changed) {
             self.ready.due.wake(&owner, informer, change, priority, now);
@@ -308,6 +352,8 @@ impl Keys {
         now: Time,
     ) {
         self.suspects.fetch_ended(fetch, states, is_answered, now);
+        let duty = self.ready.due.duty();
+        self.suspects.retain(|key| duty.has(key));
     }
 
     /// Releases the held keys whose writes an informer's cache now shows.
@@ -511,6 +557,20 @@ impl Keys {
         executed: Executed,
         present: Present<'_>,
     ) -> Option<LoopingKey> {
+        let awaited = self.await_writes(key, &executed, present);
+        let due = &mut self.ready.due;
+        let looping = due.wrote(key, awaited.iter().filter_map(written).collect());
+        self.records.set_effects(key, executed.effects);
+        looping
+    }
+
+    /// Closes the key's gate until what it wrote is visible. Returns what it waits for.
+    fn await_writes(
+        &mut self,
+        key: &SubjectKey,
+        executed: &Executed,
+        present: Present<'_>,
+    ) -> Vec<Awaited> {
         let Present {
             installed,
             snapshot,
@@ -518,12 +578,9 @@ impl Keys {
         } = present;
         let awaited = executed.accepted.iter();
         let awaited: Vec<Awaited> = awaited.filter_map(|it| installed.awaited(it)).collect();
-        let due = &mut self.ready.due;
-        let looping = due.wrote(key, awaited.iter().filter_map(written).collect());
-        self.ready.close_gate(key, awaited, snapshot, now);
+        self.ready.close_gate(key, awaited.clone(), snapshot, now);
         installed.forget_gone_applies(&executed.accepted, snapshot);
-        self.records.set_effects(key, executed.effects);
-        looping
+        awaited
     }
 
     /// A reconcile has ended that is not retried by itself, and its key had no object. Forgets a

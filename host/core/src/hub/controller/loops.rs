@@ -191,6 +191,12 @@ impl Loops {
         self.looping.remove(key);
     }
 
+    /// Forgets all keys but these.
+    pub fn retain(&mut self, is_kept: impl Fn(&SubjectKey) -> bool) {
+        self.keys.retain(|key, _| is_kept(key));
+        self.looping.retain(is_kept);
+    }
+
     /// The looping keys, in order.
     pub fn looping(&self) -> impl ExactSizeIterator<Item = LoopingKey> {
         let keys = self.looping.iter();

@@ -132,6 +132,11 @@ impl PatternKinds {
         self.waiting.remove(key);
     }
 
+    /// Forgets all waiting keys but these.
+    pub fn retain_waiting(&mut self, is_kept: impl Fn(&SubjectKey) -> bool) {
+        self.waiting.retain(|key, _| is_kept(key));
+    }
+
     /// The kinds that keys wait for.
     pub fn waited_for(&self) -> impl Iterator<Item = &Kind> {
         self.asked.keys()

@@ -63,9 +63,9 @@ impl RunPermit {
         (!self.settings.is_paused).then(|| self.health.until())
     }
 
-    /// What stops the writes of a reconcile that is handed out now.
-    pub fn halt(&self) -> Halt {
-        self.halt.clone()
+    /// What stops the writes of the reconciles that are handed out now.
+    pub fn halt(&self) -> &Halt {
+        &self.halt
     }
 
     /// From now on nothing runs, and nothing under way is written.

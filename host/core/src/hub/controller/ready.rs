@@ -7,6 +7,7 @@ use super::due::{DueKeys, NextKey};
 use super::present::Present;
 use super::records::KeyRecords;
 use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::hub::duties::Duty;
 use crate::hub::gate::{Awaited, GateId, Gates, Passage};
 use crate::hub::outage::{Outage, Probe};
 use crate::hub::subjects::Subjects;
@@ -45,11 +46,11 @@ pub(super) enum ReadyKey {
 
 impl ReadyKeys {
     /// `is_serial`: whether all keys share one gate.
-    pub fn new(is_serial: bool) -> Self {
+    pub fn new(is_serial: bool, duty: Duty) -> Self {
         let mut gates = Gates::default();
         gates.share(is_serial);
         Self {
-            due: DueKeys::new(),
+            due: DueKeys::new(duty),
             gates,
             outage: None,
             fetching: 0,
@@ -182,6 +183,9 @@ impl ReadyKeys {
     /// A fetch that a key waits for has ended, with or without answers.
     pub fn fetch_ended(&mut self, key: &SubjectKey, is_answered: bool, now: Time) {
         self.fetching -= 1;
+        if !self.due.duty().has(key) {
+            return;
+        }
         match &mut self.outage {
             Some(outage) if is_answered => outage.prefer(key.clone(), now),
             Some(outage) => outage.park(key.clone()),
@@ -286,8 +290,23 @@ impl ReadyKeys {
     /// way still end.
     pub fn retain(&mut self, subjects: &Subjects) {
         self.due.retain(subjects);
-        self.gates.retain(|key| subjects.has(key));
+        self.keep(|key| subjects.has(key));
+    }
+
+    fn keep(&mut self, is_kept: impl Fn(&SubjectKey) -> bool) {
+        self.gates.retain(&is_kept);
         let outage = self.outage.iter_mut();
-        outage.for_each(|outage| outage.retain(|key| subjects.has(key)));
+        outage.for_each(|outage| outage.retain(&is_kept));
+    }
+
+    /// From now on only keys of this duty are run: see [`DueKeys::lose`].
+    pub fn lose(&mut self, kept: &Duty) {
+        self.due.lose(kept);
+        if kept.is_empty() {
+            self.gates.clear();
+            self.outage = None;
+        } else {
+            self.keep(|key| kept.has(key));
+        }
     }
 }

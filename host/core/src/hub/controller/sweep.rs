@@ -16,6 +16,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::cache::snapshot::Snapshot;
+use crate::hub::duties::Duty;
 use crate::hub::subjects::Subjects;
 use crate::model::key::ObjectKey;
 use crate::model::subject_key::SubjectKey;
@@ -35,6 +36,8 @@ pub(super) struct Sweep {
     /// The position of its keys in the queue.
     place: QueuePosition,
     since: Time,
+    /// The shards whose keys it runs.
+    of: Duty,
     /// The last key it has reached; `None` before the first key.
     at: Option<SubjectKey>,
     /// The key after which it began, and with which it ends; `None` if it began with the first key.
@@ -43,7 +46,8 @@ pub(super) struct Sweep {
     is_around: bool,
     /// Keys it has not reached yet, but which have run or been queued since it began.
     ahead: HashSet<SubjectKey>,
-    /// How many objects it has not reached yet, selected or not, without those in `ahead`.
+    /// How many objects it has not reached yet, selected or not and of any shard, without those in
+    /// `ahead`.
     left: usize,
     /// While the plugin is draining, the objects that existed when draining began. `None`: the
     /// current objects.
@@ -62,12 +66,20 @@ pub(super) enum SweepStep {
 }
 
 impl Sweep {
-    /// A sweep over this many objects. It replaces the one that may be under way.
-    pub fn begin(before: Option<Self>, objects: usize, queue: &mut WorkQueue, now: Time) -> Self {
+    /// A sweep over the objects of these shards, among this many. It replaces the one that may be
+    /// under way.
+    pub fn begin(
+        before: Option<Self>,
+        of: Duty,
+        objects: usize,
+        queue: &mut WorkQueue,
+        now: Time,
+    ) -> Self {
         let at = before.and_then(|before| before.at);
         Self {
             place: queue.place(LOW),
             since: now,
+            of,
             end: at.clone(),
             at,
             is_around: false,
@@ -87,19 +99,28 @@ impl Sweep {
     }
 
     /// How many objects it has not reached yet, selected or not. This includes keys that were
-    /// queued before it began and have not run yet.
+    /// queued before it began and have not run yet. If it runs some shards only, this is an
+    /// estimate: to count their objects, all would have to be looked at.
     pub fn left(&self) -> usize {
-        self.left
+        self.of.share_of(self.left)
+    }
+
+    /// From now on only the keys of these shards are run. Returns whether it still has some.
+    pub fn keep(&mut self, kept: &Duty) -> bool {
+        self.of = self.of.narrowed_to(kept);
+        self.ahead.retain(|key| kept.has(key));
+        !self.of.is_empty()
     }
 
     /// Whether it has not reached this key yet, and the key has not been queued since it began.
     pub fn is_to_run(&self, key: &SubjectKey) -> bool {
-        self.comes_to(key) && !self.ahead.contains(key)
+        self.comes_to(key) && self.of.has(key) && !self.ahead.contains(key)
     }
 
     /// An object has been created or deleted.
     pub fn note_change(&mut self, key: &SubjectKey, was_there: bool, is_there: bool) {
-        if was_there != is_there && self.is_to_run(key) {
+        let is_left = || self.comes_to(key) && !self.ahead.contains(key);
+        if was_there != is_there && is_left() {
             self.left = match is_there {
                 true => self.left + 1,
                 false => self.left.saturating_sub(1),
@@ -109,7 +130,8 @@ impl Sweep {
 
     /// A queued key runs or will run, so the sweep can skip it.
     pub fn note_queued(&mut self, key: &SubjectKey, is_there: bool) {
-        if self.comes_to(key) && self.ahead.insert(key.clone()) && is_there {
+        let is_left = self.comes_to(key) && self.of.has(key);
+        if is_left && self.ahead.insert(key.clone()) && is_there {
             self.left = self.left.saturating_sub(1);
         }
     }
@@ -158,6 +180,9 @@ impl Sweep {
                 continue;
             }
             self.left = self.left.saturating_sub(1);
+            if !self.of.has(&key) {
+                continue;
+            }
             read += subject.bytes_to_read(object);
             if subject.selects(object) {
                 return SweepStep::Key(key);
