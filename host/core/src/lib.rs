@@ -6,7 +6,8 @@
 //! (`queue`). A reconcile gets a frozen [`Snapshot`] through a [`Reader`], which lets it read what
 //! it may (`access`) and records each read. The [`Outcome`] that it returns becomes writes
 //! (`plan`). [`Hub`] is the one place where all of this meets (`hub`). Which versions of plugins
-//! come there, and when they go, [`Lifecycle`] decides (`lifecycle`).
+//! come there, and when they go, [`Lifecycle`] decides (`lifecycle`). Which of several hosts runs
+//! which part of them, [`Sharing`] decides on each (`sharing`).
 //!
 //! Nothing here does I/O, reads a clock or draws a random number. Time comes in as an argument, so
 //! every test is exact.
@@ -20,6 +21,7 @@ mod model;
 mod plan;
 mod queue;
 mod reads;
+mod sharing;
 
 // What everything is made of.
 pub use model::detail::Detail;
@@ -96,3 +98,10 @@ pub use lifecycle::handles::{
 };
 pub use lifecycle::switched_off::called;
 pub use lifecycle::{Lifecycle, RECHECK_INTERVAL, lack_of_namespaces, unread_subject};
+
+// How several hosts divide plugins and keys among themselves.
+pub use sharing::{
+    AssignmentRecord, DutyState, LeaseVersion, MemberId, MemberRecord, NotARecord, NotAShard,
+    Offer, Owners, Record, Shard, Sharing, SharingAnswer, SharingCall, SharingEffect, SharingError,
+    SharingEvent, SharingGroup, SharingNotice, SharingRequest, SharingSettings, StoredRecord,
+};
