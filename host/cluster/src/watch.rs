@@ -31,8 +31,6 @@ pub use sink::{CacheSink, WatchState};
 use crate::client::Client;
 use crate::discovery::Resource;
 use error::WatchFailure;
-#[cfg(test)]
-pub(crate) use machine::Jitter;
 use machine::{
     CompleteList, FailureClass, NextRequest, Order, Paging, Probed, Unfinished, WatchEnd,
     WatchMachine,
@@ -42,7 +40,7 @@ pub(crate) use session::{Alarm, ProbeAnswers};
 use session::{Initial, Listener, Pages, Requests, StateReport, UnreadableObjects, WatchStream};
 use wire::change::{WatchChange, WatchChangeKind};
 use wire::event::{self, WatchEvent};
-use wire::lines::LineRead;
+pub(crate) use wire::lines::{LineRead, Lines};
 use wire::query::Query;
 
 /// Lists and watches the objects of one informer.

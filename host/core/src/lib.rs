@@ -16,6 +16,7 @@
 mod access;
 mod cache;
 mod hub;
+mod leadership;
 mod lifecycle;
 mod model;
 mod plan;
@@ -27,6 +28,7 @@ mod sharing;
 pub use model::detail::Detail;
 pub use model::fields::FieldPath;
 pub use model::informer_key::InformerKey;
+pub use model::jitter::Jitter;
 pub use model::key::{KeyRef, Kind, KindError, ObjectKey, ResourceVersion};
 pub use model::manifest::{
     HOST, IndexDeclaration, Limits, Manifest, ManifestError, ReadDeclaration, Selection, Verb,
@@ -75,13 +77,19 @@ pub use plan::{Halt, Plan, PlanContext, plan};
 
 // Where all of it meets.
 pub use hub::doubts::{Doubt, Proof};
-pub use hub::duties::{Duties, MAX_SHARDS, Relinquish, shard_of};
+pub use hub::duties::{Duties, HeldShards, MAX_SHARDS, Relinquish, shard_of};
 pub use hub::plugin::{Plugin, Request, RunError};
 pub use hub::{
     BrokenKey, Conclusion, ConfirmAnswers, ConfirmEnd, Confirming, ControllerSettings,
     ControllerStatus, Decision, Exchange, Fetch, Finished, Hub, InformerStatus, JoinError,
     LoopingKey, Next, PluginId, Preparation, Purpose, Quarantine, Question, Ran, ReadFailure,
     Reconcile, ReconcileError, Rehearsal, RunningKey, Writing,
+};
+
+// Which of several hosts leads.
+pub use leadership::{
+    Attempt, Election, ElectionNews, ElectionRequest, ElectionSettings, ElectionSettingsError,
+    LeaseAnswer, LeaseRecord,
 };
 
 // Which versions of plugins come there, and when they go.
@@ -103,5 +111,5 @@ pub use lifecycle::{Lifecycle, RECHECK_INTERVAL, lack_of_namespaces, unread_subj
 pub use sharing::{
     AssignmentRecord, DutyState, LeaseVersion, MemberId, MemberRecord, NotARecord, NotAShard,
     Offer, Owners, Record, Shard, Sharing, SharingAnswer, SharingCall, SharingEffect, SharingError,
-    SharingEvent, SharingGroup, SharingNotice, SharingRequest, SharingSettings, StoredRecord,
+    SharingEvent, SharingGroup, SharingNotice, SharingRequest, StoredRecord,
 };

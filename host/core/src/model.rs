@@ -4,6 +4,7 @@
 pub mod detail;
 pub mod fields;
 pub mod informer_key;
+pub mod jitter;
 pub mod key;
 pub mod label_bits;
 pub mod manifest;

@@ -9,7 +9,7 @@
 //! - A member whose Lease has not changed for one lease duration, by the clock of the one who
 //!   watches it, is gone. Whoever finds that deletes the Lease, on the precondition that it is
 //!   still in that state. Between the end of the right and the earliest deletion is
-//!   [`SharingSettings::slack`]. A member whose Lease is gone cannot renew it, and joins again
+//!   [`ElectionSettings::slack`]. A member whose Lease is gone cannot renew it, and joins again
 //!   under another name.
 //! - The assignment is replaced on the precondition that it is in the state that was read. A shard
 //!   is given away by its owner, once nothing of it runs there any more, or by anybody once its
@@ -55,8 +55,9 @@ pub use records::{
     Shard, StoredRecord,
 };
 pub use requests::{SharingAnswer, SharingCall, SharingRequest};
-pub use settings::{SharingError, SharingSettings};
+pub use settings::SharingError;
 
+use crate::leadership::ElectionSettings;
 use crate::model::key::ResourceVersion;
 use crate::queue::Time;
 use duties::Duties;
@@ -71,7 +72,7 @@ use view::View;
 /// machine sleeps (`CLOCK_BOOTTIME`).
 #[derive(Debug)]
 pub struct Sharing {
-    settings: SharingSettings,
+    settings: ElectionSettings,
     membership: Membership,
     view: View,
     duties: Duties,
@@ -100,7 +101,7 @@ pub struct Sharing {
 impl Sharing {
     /// A host that is no member yet. `host` is its name, unlike every other's and its own at any
     /// earlier start: at most 100 letters, digits and `-`. `seed` is any random number.
-    pub fn new(settings: SharingSettings, host: &str, seed: u64) -> Result<Self, SharingError> {
+    pub fn new(settings: ElectionSettings, host: &str, seed: u64) -> Result<Self, SharingError> {
         settings.check()?;
         settings::check_name(host)?;
         Ok(Self {

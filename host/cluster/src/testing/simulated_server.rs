@@ -12,13 +12,13 @@ use http_body::Frame;
 use http_body_util::StreamBody;
 use kube::Client;
 use kube::client::Body;
+use pilothouse_core::Jitter;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::play::{bookmark, error_event, event, marker, page};
 use super::scenario::{ScriptedAnswer, WirePart, json as json_answer, status, text};
-use crate::watch::Jitter;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Frames = stream::BoxStream<'static, Result<Frame<Bytes>, BoxError>>;
@@ -78,7 +78,7 @@ impl Model {
             history: vec![],
             compacted: 0,
             is_faulty: true,
-            chance: Jitter(seed),
+            chance: Jitter::new(seed),
             down_until: None,
             requests: 0,
         };

@@ -246,7 +246,9 @@ impl WatchFailure {
             WatchError::Request { source, .. } => match source {
                 RequestError::Transport(_) | RequestError::Deadline(_) => true,
                 RequestError::Status(status) => status.code == 429 || status.code >= 500,
-                RequestError::TooLarge(_) | RequestError::Answer(_) => false,
+                RequestError::TooLarge(_) | RequestError::Answer(_) | RequestError::NoRight => {
+                    false
+                }
             },
             WatchError::Stream { source, .. } => matches!(source, StreamError::Broken(_)),
             WatchError::Silent { .. } | WatchError::Slow { .. } | WatchError::Incomplete { .. } => {

@@ -44,7 +44,6 @@
 
 mod failure_class;
 mod fruitless;
-mod jitter;
 mod pacing;
 mod position;
 mod reached;
@@ -60,8 +59,6 @@ use pilothouse_core::ResourceVersion;
 use super::settings::WatchSettings;
 pub(crate) use failure_class::FailureClass;
 use fruitless::FruitlessWatches;
-#[cfg(test)]
-pub(crate) use jitter::Jitter;
 use pacing::{PACE, RequestPacing};
 pub(crate) use position::{Order, is_leap, is_older};
 use reached::ReachedVersions;

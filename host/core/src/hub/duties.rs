@@ -20,10 +20,40 @@ pub enum Duties {
     /// All keys of all plugins.
     #[default]
     All,
-    /// The keys of these shards, by the plugin's name. Shards are numbered from zero. A number
-    /// beyond those that the plugin has stands for nothing, and a plugin without an entry runs
-    /// nothing.
-    Shards(BTreeMap<String, BTreeSet<u32>>),
+    /// The keys of these shards, by the plugin's name. A plugin without an entry runs nothing.
+    Shards(BTreeMap<String, HeldShards>),
+}
+
+/// Some of a plugin's shards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldShards {
+    /// Into how many shards the plugin's keys are divided. If the plugin has another number by now,
+    /// these stand for nothing, unless they are all: ranges of one division are no ranges of
+    /// another.
+    pub of: NonZeroU32,
+    /// Which of them, from zero.
+    pub held: BTreeSet<u32>,
+}
+
+impl HeldShards {
+    /// None of a plugin with this many shards.
+    pub fn none(of: NonZeroU32) -> Self {
+        let held = BTreeSet::new();
+        Self { of, held }
+    }
+
+    fn is_all(&self) -> bool {
+        (0..self.of.get()).all(|shard| self.held.contains(&shard))
+    }
+
+    /// These, if the plugin has this many shards.
+    fn among(&self, shards: NonZeroU32) -> BTreeSet<u32> {
+        match self {
+            all if all.is_all() => (0..shards.get()).collect(),
+            Self { of, held } if *of == shards => held.range(..shards.get()).copied().collect(),
+            _ => BTreeSet::new(),
+        }
+    }
 }
 
 impl Duties {
@@ -37,21 +67,20 @@ impl Duties {
         match (self, others) {
             (_, Self::All) => false,
             (Self::All, _) => true,
-            (Self::Shards(of), _) => {
-                let mut shards = of.iter().flat_map(|(plugin, shards)| {
-                    let shards = shards.iter();
-                    shards.map(move |shard| (plugin, *shard))
-                });
-                shards.any(|(plugin, shard)| !others.has(plugin, shard))
-            }
+            (Self::Shards(of), _) => of.iter().any(|(plugin, shards)| {
+                let mut held = shards.held.iter();
+                held.any(|shard| !others.has(plugin, shards.of, *shard))
+            }),
         }
     }
 
-    /// Whether these contain a shard.
-    pub(super) fn has(&self, plugin: &str, shard: u32) -> bool {
+    /// Whether these contain a shard of a plugin that has this many.
+    pub(super) fn has(&self, plugin: &str, of: NonZeroU32, shard: u32) -> bool {
         match self {
             Self::All => true,
-            Self::Shards(of) => of.get(plugin).is_some_and(|shards| shards.contains(&shard)),
+            Self::Shards(held) => held
+                .get(plugin)
+                .is_some_and(|held| held.among(of).contains(&shard)),
         }
     }
 }
@@ -112,10 +141,9 @@ impl Duty {
     pub fn of(duties: &Duties, plugin: &str, shards: NonZeroU32) -> Self {
         let held = match duties {
             Duties::All => (0..shards.get()).collect(),
-            Duties::Shards(of) => {
-                let held = of.get(plugin).into_iter().flatten().copied();
-                held.filter(|shard| *shard < shards.get()).collect()
-            }
+            Duties::Shards(of) => of
+                .get(plugin)
+                .map_or_else(BTreeSet::new, |held| held.among(shards)),
         };
         Self { shards, held }
     }

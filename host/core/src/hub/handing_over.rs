@@ -63,16 +63,21 @@ impl Hub {
     /// plugins that have left the hub.
     pub fn unfinished(&self) -> BTreeSet<(String, u32)> {
         let controllers = self.controllers.values();
-        let present =
-            controllers.map(|controller| (controller.name(), controller.running_shards()));
+        let present = controllers.map(|controller| {
+            let of = controller.settings().shards;
+            (controller.name(), of, controller.running_shards())
+        });
         let departed = self.departed.values();
-        let departed =
-            departed.map(|departed| (&*departed.name, departed.running.shards(departed.shards)));
+        let departed = departed.map(|departed| {
+            let of = departed.shards;
+            (&*departed.name, of, departed.running.shards(of))
+        });
         let running = present.chain(departed);
         let running =
-            running.flat_map(|(name, shards)| shards.into_iter().map(move |it| (name, it)));
-        let lost = running.filter(|(name, shard)| !self.duties.has(name, *shard));
-        lost.map(|(name, shard)| (name.to_owned(), shard)).collect()
+            running.flat_map(|(name, of, shards)| shards.into_iter().map(move |it| (name, of, it)));
+        let lost = running.filter(|(name, of, shard)| !self.duties.has(name, *of, *shard));
+        lost.map(|(name, _, shard)| (name.to_owned(), shard))
+            .collect()
     }
 
     /// Gives a controller the duty that its present settings ask for.

@@ -67,7 +67,8 @@ pub struct Selection {
 /// A kind that a plugin reads, how much of each object, and which objects.
 #[derive(Clone, Debug)]
 pub struct ReadDeclaration {
-    /// The kind, or a pattern: then `fields` are of metadata and spec, and nothing narrows the read.
+    /// The kind, or a pattern: then `fields` are of metadata and spec, and nothing narrows the
+    /// read.
     pub kind: Kind,
     /// Field paths, as text. Empty: the whole object.
     pub fields: Vec<String>,

@@ -36,8 +36,8 @@ use window::Window;
 /// A stage begins when the one before has ended. Its writes are begun as `StageOrder` orders them
 /// and as far as `Window` allows. After a stage with a failure only the stages are begun that are
 /// marked so. When a write cannot reach the cluster, or the server wants to be left alone, or the
-/// plugin is halted, nothing more is begun at all, and no Event is taken. An Event ends at once when
-/// it is taken, and stops nothing.
+/// plugin is halted, nothing more is begun at all, and no Event is taken. An Event ends at once
+/// when it is taken, and stops nothing.
 #[must_use = "its writes are sent only if it advances"]
 pub struct Execution {
     /// The stages that have not begun.

@@ -74,8 +74,9 @@ struct ListPart<'a> {
     filter: Filter,
 }
 
-/// Fuel for each object that a list examines, or for many that it passes over. This and the following costs are chosen so that a
-/// read costs about as much fuel as guest instructions that take the same time.
+/// Fuel for each object that a list examines, or for many that it passes over. This and the
+/// following costs are chosen so that a read costs about as much fuel as guest instructions that
+/// take the same time.
 const FUEL_PER_OBJECT: u64 = 200;
 /// Fuel for getting one object, and for recording one read.
 const FUEL_PER_READ: u64 = 1_000;

@@ -61,7 +61,7 @@ impl Sharing {
             return now;
         }
         let period = if self.is_watching {
-            self.settings.whole_lease_duration()
+            self.settings.whole_duration()
         } else {
             self.settings.retry_period
         };

@@ -199,7 +199,14 @@ fn assignment(record: &AssignmentRecord, renew_time: &str) -> (Value, Value) {
         OWNERS: text(&owners),
         WRITES: record.writes.to_string(),
     });
-    (annotations, json!({ "renewTime": renew_time }))
+    // A host or a client-go program that would lead by a Lease of this name sees that it is held,
+    // and never sees it expire.
+    let spec = json!({
+        "holderIdentity": "the members of this group, who share",
+        "leaseDurationSeconds": i32::MAX,
+        "renewTime": renew_time,
+    });
+    (annotations, spec)
 }
 
 /// Maps of texts and numbers always become JSON.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::balance::mix;
 use super::records::{LeaseVersion, MemberId, MemberRecord, Offer, Record, StoredRecord};
 use super::requests::{SharingAnswer, SharingCall};
-use super::settings::SharingSettings;
+use crate::leadership::ElectionSettings;
 use crate::queue::Time;
 
 /// What a request about the own Lease is for.
@@ -44,7 +44,7 @@ pub(super) enum Turn {
 /// A member's own Lease.
 #[derive(Debug)]
 pub(super) struct Membership {
-    settings: SharingSettings,
+    settings: ElectionSettings,
     host: Arc<str>,
     seed: u64,
     /// How often this host has begun to be a member.
@@ -70,7 +70,7 @@ pub(super) struct Membership {
 }
 
 impl Membership {
-    pub fn new(settings: SharingSettings, host: &str, seed: u64) -> Self {
+    pub fn new(settings: ElectionSettings, host: &str, seed: u64) -> Self {
         Self {
             settings,
             host: host.into(),
@@ -163,7 +163,7 @@ impl Membership {
             id: self.id.clone(),
             offer: offer.clone(),
             leaving,
-            lease_duration: self.settings.whole_lease_duration(),
+            lease_duration: self.settings.whole_duration(),
             writes: self.writes,
         }));
         Some(match &self.lease {
@@ -244,8 +244,8 @@ impl Membership {
     /// The right to write lasts until one renew deadline after the renewal was *sent*, however late
     /// its answer comes. The Lease was changed after the sending, so nobody else can have watched
     /// its new state for longer. It is deleted one lease duration after it was seen at the
-    /// earliest: between the two is [`SharingSettings::slack`], 5 s by default, which covers clocks
-    /// of different speeds and writes that are on their way.
+    /// earliest: between the two is [`ElectionSettings::slack`], 5 s by default, which covers
+    /// clocks of different speeds and writes that are on their way.
     fn renewed(&mut self, sent: Time, now: Time) {
         let until = sent + self.settings.renew_deadline;
         if until > now {

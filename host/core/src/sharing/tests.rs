@@ -18,9 +18,10 @@
 //! deleted, or is absent without proof; expiry by a clock that is an hour off, or after 9 s;
 //! nothing remembered of an update of unknown outcome; a right while something is being halted;
 //! numbers of shards that ignore owners; nothing stopped when the Lease is gone; the watch taken
-//! for a read; the same name after joining again. An update that voids and changes nothing is found
-//! by `rules`, as is gaining after a lapse without a read: that one alone endangers nobody, since a
-//! renewal that succeeds shows that the Lease was there all the time.
+//! for a read; the same name after joining again.
+//! An update that voids and changes nothing, and gaining after a lapse without a read, they did not
+//! find; `rules` has a test for each. The second alone endangers nobody, since a renewal that
+//! succeeds shows that the Lease was there all the time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

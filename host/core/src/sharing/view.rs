@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::records::{
     AssignmentRecord, LeaseVersion, MemberId, MemberRecord, Owners, Record, StoredRecord,
 };
-use super::settings::SharingSettings;
+use crate::leadership::ElectionSettings;
 use crate::queue::Time;
 
 /// Another member, as it was seen last.
@@ -22,7 +22,7 @@ struct Seen {
 /// have renewed, and when to list again.
 #[derive(Debug)]
 pub(super) struct View {
-    settings: SharingSettings,
+    settings: ElectionSettings,
     /// The other members.
     members: BTreeMap<MemberId, Seen>,
     pub assignment: Option<(LeaseVersion, Arc<AssignmentRecord>)>,
@@ -35,7 +35,7 @@ pub(super) struct View {
 }
 
 impl View {
-    pub fn new(settings: SharingSettings) -> Self {
+    pub fn new(settings: ElectionSettings) -> Self {
         Self {
             settings,
             members: BTreeMap::new(),
@@ -154,7 +154,7 @@ impl View {
                 || self
                     .absent
                     .get(owner)
-                    .is_some_and(|since| *since + self.settings.whole_lease_duration() <= now))
+                    .is_some_and(|since| *since + self.settings.whole_duration() <= now))
     }
 
     fn expiry(&self, seen: &Seen) -> Time {
@@ -162,7 +162,7 @@ impl View {
         let duration = seen
             .record
             .lease_duration
-            .max(self.settings.whole_lease_duration());
+            .max(self.settings.whole_duration());
         seen.since + duration
     }
 
@@ -186,7 +186,7 @@ impl View {
     pub fn next_gone(&self, now: Time) -> Option<Time> {
         let times = self.absent.values();
         times
-            .map(|since| *since + self.settings.whole_lease_duration())
+            .map(|since| *since + self.settings.whole_duration())
             .filter(|time| *time > now)
             .min()
     }

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use pilothouse_core::Jitter;
+
 use super::failure_class::FailureClass;
-use super::jitter::Jitter;
 use super::step::NextRequest;
 use crate::watch::settings::WatchSettings;
 
@@ -38,7 +39,7 @@ impl RequestPacing {
     pub(super) fn new(settings: WatchSettings, seed: u64) -> Self {
         Self {
             settings,
-            jitter: Jitter(seed),
+            jitter: Jitter::new(seed),
             failures: 0,
             immediate: 0,
         }

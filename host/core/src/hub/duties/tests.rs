@@ -10,7 +10,8 @@ fn number(shards: u32) -> NonZeroU32 {
 
 fn duty(shards: u32, held: impl IntoIterator<Item = u32>) -> Duty {
     let held = held.into_iter().collect();
-    let duties = Duties::Shards(BTreeMap::from([("p".to_owned(), held)]));
+    let of = number(shards);
+    let duties = Duties::Shards(BTreeMap::from([("p".to_owned(), HeldShards { of, held })]));
     Duty::of(&duties, "p", number(shards))
 }
 
@@ -67,9 +68,15 @@ fn a_duty_is_what_the_host_has_of_the_plugin() {
     let held = |duties: &Duties, shards| Duty::of(duties, "p", number(shards)).held;
     assert_eq!(held(&Duties::All, 2), BTreeSet::from([0, 1]));
     assert_eq!(held(&Duties::none(), 2), BTreeSet::new());
-    let some = Duties::Shards(BTreeMap::from([(p, BTreeSet::from([1, 2]))]));
+    let shards = |held: &[u32]| HeldShards {
+        of: number(4),
+        held: held.iter().copied().collect(),
+    };
+    let some = Duties::Shards(BTreeMap::from([(p.clone(), shards(&[1, 2]))]));
     assert_eq!(held(&some, 4), BTreeSet::from([1, 2]));
-    assert_eq!(held(&some, 2), BTreeSet::from([1]), "there is no third");
+    assert_eq!(held(&some, 2), BTreeSet::new(), "these are other ranges");
+    let all = Duties::Shards(BTreeMap::from([(p, shards(&[0, 1, 2, 3]))]));
+    assert_eq!(held(&all, 2), BTreeSet::from([0, 1]), "all is all");
     assert!(Duty::of(&some, "q", number(4)).is_empty());
 }
 
@@ -95,7 +102,8 @@ fn what_a_sweep_has_left_is_never_less_than_what_is_in_both() {
 fn duties_exceed_others_if_a_shard_is_new() {
     let some = |shards: &[u32]| {
         let held = shards.iter().copied().collect();
-        Duties::Shards(BTreeMap::from([("p".to_owned(), held)]))
+        let of = number(4);
+        Duties::Shards(BTreeMap::from([("p".to_owned(), HeldShards { of, held })]))
     };
     let (none, all) = (Duties::none(), Duties::All);
     assert!(all.exceed(&some(&[0])) && some(&[0]).exceed(&none));

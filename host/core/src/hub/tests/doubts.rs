@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use super::*;
 use crate::hub::doubts::{Doubt, LONGEST_DOUBT, Proof};
-use crate::hub::duties::shard_of;
+use crate::hub::duties::{HeldShards, shard_of};
 
 /// A standby with full caches, and two services.
 fn standby() -> Rig {
@@ -77,6 +77,14 @@ fn leader_in_doubt_about_services() -> Rig {
     assert!(prove(&mut rig, &pod(), &reached(0)));
     assert_eq!(rig.run(), NONE);
     rig
+}
+
+/// All of a plugin whose keys are not divided.
+fn undivided() -> HeldShards {
+    HeldShards {
+        of: NonZeroU32::MIN,
+        held: BTreeSet::from([0]),
+    }
 }
 
 #[test]
@@ -310,7 +318,7 @@ fn a_new_version_waits_for_a_kind_that_is_still_in_doubt() {
     rig.join(manifest("q"), nothing);
     rig.sync_with(&service(), "a");
     rig.sync(&pod());
-    let only_p = BTreeMap::from([("p".to_owned(), BTreeSet::from([0]))]);
+    let only_p = BTreeMap::from([("p".to_owned(), undivided())]);
     let only_p = Duties::Shards(only_p);
     drop(rig.hub.set_duties(only_p, Relinquish::Finish, rig.now));
     let at = cached(&rig, &service());
@@ -337,7 +345,11 @@ fn a_gained_shard_waits_and_those_held_before_go_on() {
     };
     let held = |shards: &[u32]| {
         let shards = shards.iter().copied().collect();
-        Duties::Shards(BTreeMap::from([("p".to_owned(), shards)]))
+        let held = HeldShards {
+            of: two,
+            held: shards,
+        };
+        Duties::Shards(BTreeMap::from([("p".to_owned(), held)]))
     };
     drop(rig.hub.set_duties(held(&[0]), Relinquish::Finish, rig.now));
     rig.join_with(manifest("p"), &settings, nothing);
@@ -388,7 +400,7 @@ fn the_kinds_of_a_pattern_hold_keys_back_for_ten_seconds_at_most() {
         };
         assert_eq!(due, until);
         rig.now += Duration::from_secs(4);
-        let only_p = BTreeMap::from([("p".to_owned(), BTreeSet::from([0]))]);
+        let only_p = BTreeMap::from([("p".to_owned(), undivided())]);
         let only_p = Duties::Shards(only_p);
         drop(rig.hub.set_duties(only_p, Relinquish::Finish, rig.now));
         lead(&mut rig);

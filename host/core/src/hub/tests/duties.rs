@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use super::*;
 use crate::hub::doubts::Proof;
-use crate::hub::duties::shard_of;
+use crate::hub::duties::{HeldShards, shard_of};
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const SHARDS: u32 = 3;
@@ -30,7 +30,8 @@ fn of(shards: &[u32]) -> Vec<&'static str> {
 
 fn duties(shards: &[u32]) -> Duties {
     let held = shards.iter().copied().collect();
-    Duties::Shards(BTreeMap::from([("p".to_owned(), held)]))
+    let of = NonZeroU32::new(SHARDS).unwrap();
+    Duties::Shards(BTreeMap::from([("p".to_owned(), HeldShards { of, held })]))
 }
 
 fn set(rig: &mut Rig, duties: Duties, how: Relinquish) {
@@ -402,6 +403,13 @@ fn another_number_of_shards_assigns_the_keys_anew_and_none_runs_twice_at_once() 
     let held = of(&[0]);
     let first = take(&mut rig, held[0]);
     rig.hub.configure(id, &in_shards(1), rig.now);
+    assert_eq!(rig.run(), NONE, "shards of three are none of one");
+    let whole = HeldShards {
+        of: NonZeroU32::MIN,
+        held: BTreeSet::from([0]),
+    };
+    let whole = Duties::Shards(BTreeMap::from([("p".to_owned(), whole)]));
+    drop(rig.hub.set_duties(whole, Relinquish::Finish, rig.now));
     assert_eq!(rig.run(), NONE, "the others have run elsewhere");
     prove(&mut rig);
     assert_eq!(status(&rig).held_shards, BTreeSet::from([0]));
@@ -410,6 +418,8 @@ fn another_number_of_shards_assigns_the_keys_anew_and_none_runs_twice_at_once() 
     rig.finish(first.run());
     rig.run();
     rig.hub.configure(id, &in_shards(SHARDS), rig.now);
+    set(&mut rig, duties(&[0]), Relinquish::Finish);
+    rig.run();
     rig.put(&service(), of(&[1])[0], r#""changed":"yes""#);
     assert_eq!(rig.run(), NONE, "it is not held any more");
 }

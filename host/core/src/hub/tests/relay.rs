@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::hub::doubts::{Doubt, Proof};
-use crate::hub::duties::shard_of;
+use crate::hub::duties::{HeldShards, shard_of};
 use crate::queue::Time;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -208,7 +208,11 @@ impl Host {
     }
 
     fn duties(&self) -> Duties {
-        Duties::Shards(BTreeMap::from([("p".to_owned(), self.held.clone())]))
+        let held = HeldShards {
+            of: NonZeroU32::new(self.shards).unwrap(),
+            held: self.held.clone(),
+        };
+        Duties::Shards(BTreeMap::from([("p".to_owned(), held)]))
     }
 
     fn set_duties(&mut self, how: Relinquish) {

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::leadership::{ElectionSettings, ElectionSettingsError};
 use crate::model::key::ResourceVersion;
 use crate::sharing::records::{
     AssignmentRecord, LeaseVersion, MemberId, MemberRecord, Offer, Owners, Record, Shard,
 };
-use crate::sharing::{Sharing, SharingError, SharingGroup, SharingSettings};
+use crate::sharing::{Sharing, SharingError, SharingGroup};
 
 const TIME: &str = "2026-01-02T03:04:05.678901Z";
 
@@ -111,7 +112,7 @@ fn an_assignment_that_is_not_understood_is_an_error() {
 fn times_and_names_that_cannot_be_are_refused() {
     let seconds = Duration::from_secs;
     let new = |lease: Duration, deadline: Duration, retry: Duration, host: &str| {
-        let settings = SharingSettings {
+        let settings = ElectionSettings {
             lease_duration: lease,
             renew_deadline: deadline,
             retry_period: retry,
@@ -122,11 +123,11 @@ fn times_and_names_that_cannot_be_are_refused() {
     assert_eq!(good, Ok(()));
     // The Lease would say 10 s.
     let long = new(Duration::from_millis(10_900), seconds(10), seconds(2), "a");
-    assert_eq!(long, Err(SharingError::LongDeadline));
+    assert_eq!(long, Err(ElectionSettingsError::LongDeadline.into()));
     let retry = new(seconds(15), seconds(12), seconds(10), "a");
-    assert_eq!(retry, Err(SharingError::LongRetry));
+    assert_eq!(retry, Err(ElectionSettingsError::LongRetry.into()));
     let none = new(seconds(15), seconds(10), seconds(0), "a");
-    assert_eq!(none, Err(SharingError::NoRetry));
+    assert_eq!(none, Err(ElectionSettingsError::NoRetry.into()));
     for name in ["", "-a", "a-", "A", "a.b", &"a".repeat(101)] {
         let refused = new(seconds(15), seconds(10), seconds(2), name);
         assert_eq!(refused, Err(SharingError::BadName(name.to_owned())));
@@ -135,5 +136,5 @@ fn times_and_names_that_cannot_be_are_refused() {
 
 #[test]
 fn the_slack_is_what_is_left_between_the_right_and_the_lease_duration() {
-    assert_eq!(SharingSettings::default().slack(), Duration::from_secs(5));
+    assert_eq!(ElectionSettings::default().slack(), Duration::from_secs(5));
 }

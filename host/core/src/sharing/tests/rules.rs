@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::server::Server;
+use crate::leadership::ElectionSettings;
 use crate::queue::Time;
+use crate::sharing::Sharing;
 use crate::sharing::event::{SharingEffect, SharingEvent, SharingNotice};
 use crate::sharing::records::{MemberId, MemberRecord, Offer, Record, Shard};
 use crate::sharing::requests::{SharingAnswer, SharingCall, SharingRequest};
-use crate::sharing::{Sharing, SharingSettings};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -25,7 +26,7 @@ struct Pair {
 impl Pair {
     /// A host that runs its only shard.
     fn new() -> Self {
-        let sharing = Sharing::new(SharingSettings::default(), "a", 1).expect("good settings");
+        let sharing = Sharing::new(ElectionSettings::default(), "a", 1).expect("good settings");
         let mut pair = Self {
             sharing,
             server: Server::default(),
@@ -203,7 +204,7 @@ fn a_lease_that_a_person_has_edited_is_renewed_as_it_is() {
 #[test]
 fn a_host_whose_name_another_has_takes_another_name() {
     let mut pair = Pair::new();
-    let mut twin = Sharing::new(SharingSettings::default(), "a", 2).expect("good settings");
+    let mut twin = Sharing::new(ElectionSettings::default(), "a", 2).expect("good settings");
     let effects = twin.handle(SharingEvent::Tick, SECOND);
     let [SharingEffect::Send(create)] = &effects[..] else {
         panic!("{effects:?}");

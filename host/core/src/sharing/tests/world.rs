@@ -7,10 +7,11 @@ use super::counts::Counts;
 use super::host::{Acting, Host, Message, overlapping};
 use super::rng::Rng;
 use super::server::Server;
+use crate::leadership::ElectionSettings;
+use crate::sharing::Sharing;
 use crate::sharing::event::{SharingEffect, SharingEvent, SharingNotice};
 use crate::sharing::records::{Offer, Record, Shard, StoredRecord};
 use crate::sharing::requests::{SharingAnswer, SharingCall, SharingRequest};
-use crate::sharing::{Sharing, SharingSettings};
 
 /// What is wrong with the network, in percent of messages.
 #[derive(Clone, Copy, Default)]
@@ -80,7 +81,7 @@ impl World {
 
     pub fn start(&mut self, offer: Offer, watches: bool, rate: u64) -> usize {
         let name = format!("host{}", self.hosts.len());
-        let settings = SharingSettings::default();
+        let settings = ElectionSettings::default();
         let sharing =
             Sharing::new(settings, &name, self.rng.below(1 << 32)).expect("good settings");
         self.hosts.push(Host {
