@@ -12,12 +12,13 @@ mod error;
 mod limit;
 mod observer;
 mod retry;
+mod right;
 mod status;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response, Uri};
 use kube::client::Body;
 use tokio::time::Instant;
 
@@ -30,6 +31,7 @@ pub use observer::Observer;
 pub(crate) use observer::OpenResponse;
 use observer::{NoObserver, Sent};
 pub(crate) use retry::CanRepeat;
+pub use right::WriteRight;
 pub use status::Status;
 
 /// The media type of a list of objects without anything but their metadata. A server that does not
@@ -65,15 +67,20 @@ pub struct Client {
     inner: kube::Client,
     limits: Arc<RateLimits>,
     observer: Arc<dyn Observer>,
+    right: Arc<WriteRight>,
+    /// Sends the writes that need the right; `None` if `inner` does.
+    writer: Option<kube::Client>,
 }
 
-/// Without limits and without an observer.
+/// Without limits and without an observer, for a host that is alone.
 impl From<kube::Client> for Client {
     fn from(inner: kube::Client) -> Self {
         Self {
             inner,
             limits: Arc::default(),
             observer: Arc::new(NoObserver),
+            right: Arc::default(),
+            writer: None,
         }
     }
 }
@@ -107,6 +114,8 @@ pub(crate) struct Terms<'a> {
     pub(crate) can_repeat: CanRepeat,
     /// The plugin that the request is for; `None` if it is the host's own.
     pub(crate) plugin: Option<&'a str>,
+    /// Whether it is sent only while this host has the right to write.
+    pub(crate) needs_right: bool,
 }
 
 /// The whole body of an answer, and the entity tag that names this state of it, if it has one (RFC
@@ -123,6 +132,16 @@ impl Client {
         Self {
             limits: Arc::new(limits),
             observer,
+            ..self
+        }
+    }
+
+    /// This client, whose writes of plugins need this right, and are sent by `writer`.
+    #[must_use]
+    pub(crate) fn with_right(self, right: Arc<WriteRight>, writer: Option<kube::Client>) -> Self {
+        Self {
+            right,
+            writer,
             ..self
         }
     }
@@ -149,7 +168,7 @@ impl Client {
         deadline: Duration,
     ) -> Result<Response<Body>, RequestError> {
         let mut sent = Sent::new(&*self.observer, request.method(), false);
-        let answered = tokio::time::timeout(deadline, self.head(request, &mut sent));
+        let answered = tokio::time::timeout(deadline, self.head(&self.inner, request, &mut sent));
         answered
             .await
             .unwrap_or(Err(RequestError::Deadline(deadline)))
@@ -194,6 +213,7 @@ impl Client {
             limit,
             can_repeat: CanRepeat::Never,
             plugin: None,
+            needs_right: false,
         };
         self.fetch(request, terms).await
     }
@@ -252,24 +272,45 @@ impl Client {
     ) -> Result<Answer, RequestError> {
         let mut sent = Sent::new(&*self.observer, request.method(), is_repeat);
         self.observer.sent(request.method(), request.body().len());
-        let answered = tokio::time::timeout(terms.deadline, async {
-            let response = self.head(request, &mut sent).await?;
+        let (request, deadline) = match terms.needs_right {
+            true => self.rightful(request, terms.deadline)?,
+            false => (request, terms.deadline),
+        };
+        let writer = self.writer.as_ref().filter(|_| terms.needs_right);
+        let client = writer.unwrap_or(&self.inner);
+        let answered = tokio::time::timeout(deadline, async {
+            let response = self.head(client, request, &mut sent).await?;
             let tag = response.headers().get(http::header::ETAG).cloned();
             let body = collect(response.into_body(), terms.limit).await?;
             Ok(Answer { body, tag })
         });
         answered
             .await
-            .unwrap_or(Err(RequestError::Deadline(terms.deadline)))
+            .unwrap_or(Err(RequestError::Deadline(deadline)))
+    }
+
+    /// A request that is sent only while the right to write lasts, and its deadline. The server is
+    /// told the deadline as well: `timeout`, a parameter of every request.
+    fn rightful(
+        &self,
+        mut request: Request<Vec<u8>>,
+        deadline: Duration,
+    ) -> Result<(Request<Vec<u8>>, Duration), RequestError> {
+        let deadline = self.right.deadline(deadline).ok_or(RequestError::NoRight)?;
+        if self.right.has_end() {
+            *request.uri_mut() = with_timeout(request.uri(), deadline)
+                .map_err(|error| RequestError::Transport(kube::Error::HttpError(error)))?;
+        }
+        Ok((request, deadline))
     }
 
     async fn head(
         &self,
+        client: &kube::Client,
         request: Request<Vec<u8>>,
         sent: &mut Sent<'_>,
     ) -> Result<Response<Body>, RequestError> {
-        let response = self
-            .inner
+        let response = client
             .send(request.map(Body::from))
             .await
             .map_err(RequestError::Transport)?;
@@ -286,6 +327,14 @@ impl Client {
             &body,
         ))))
     }
+}
+
+/// The same address with the parameter `timeout`, by which the API server ends what takes longer.
+fn with_timeout(uri: &Uri, deadline: Duration) -> http::Result<Uri> {
+    let separator = if uri.query().is_some() { '&' } else { '?' };
+    let milliseconds = deadline.as_millis().max(1);
+    let uri = format!("{uri}{separator}timeout={milliseconds}ms");
+    uri.try_into().map_err(Into::into)
 }
 
 #[cfg(test)]

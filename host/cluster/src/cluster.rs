@@ -1,12 +1,13 @@
 //! The API server as the rest of the host sees it. Joins the parts of this crate, and does nothing
 //! by itself.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use pilothouse_core::{
-    Author, Detail, InformerKey, Kind, ObjectKey, ReadFailure, Write, WriteAnswer,
+    Author, Detail, InformerKey, Kind, ObjectKey, ReadFailure, ResourceVersion, Write, WriteAnswer,
 };
 
 use crate::client::Client;
@@ -111,6 +112,23 @@ impl ApiCluster {
     /// the right to get its objects one by one; then the object is listed by its name.
     pub async fn read(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<String>, ReadFailure> {
         self.fetcher.get(kind, key).await
+    }
+
+    /// The version of a list of these objects as the server has them now (a quorum read), past
+    /// every cache, and the version of each object; without those if `is_enough` is content with
+    /// the list's version before all pages are read.
+    pub async fn versions(
+        &self,
+        objects: &InformerKey,
+        is_enough: impl Fn(&ResourceVersion) -> bool,
+    ) -> Result<
+        (
+            ResourceVersion,
+            Option<BTreeMap<ObjectKey, ResourceVersion>>,
+        ),
+        ReadFailure,
+    > {
+        self.fetcher.versions(objects, is_enough).await
     }
 
     /// Lists objects as the server has them now (a quorum read), past every cache, and hands each

@@ -6,7 +6,9 @@
 
 mod error;
 mod kubeconfig;
+mod rightful;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -14,7 +16,7 @@ use kube::Config;
 use kube::client::ClientBuilder;
 use serde::Deserialize;
 
-use crate::client::{Client, RequestError, one_line};
+use crate::client::{Client, RequestError, WriteRight, one_line};
 use crate::discovery::DiscoveryError;
 pub use error::ConnectError;
 use kubeconfig::configure;
@@ -37,8 +39,11 @@ pub struct Connection {
     pub server: String,
     /// The server's host and port, as in client-go's metrics.
     pub host: String,
+    /// The namespace of the configuration: the pod's own, or that of the kubeconfig's context.
+    pub namespace: String,
     /// Source of the configuration: the file, or "the pod's service account".
     pub origin: String,
+    config: Config,
 }
 
 impl Connection {
@@ -49,6 +54,7 @@ impl Connection {
     }
 
     fn with_config(mut config: Config, origin: String) -> Result<Self, ConnectError> {
+        let namespace = config.default_namespace.clone();
         let server = config.cluster_url.to_string();
         let host = config.cluster_url.authority().map(ToString::to_string);
         // kube's own policy repeats any request after 429, 503 and 504, POST included: one create
@@ -60,12 +66,14 @@ impl Connection {
             http::header::USER_AGENT,
             HeaderValue::from_static(USER_AGENT),
         ));
-        match ClientBuilder::try_from(config) {
+        match ClientBuilder::try_from(config.clone()) {
             Ok(builder) => Ok(Self {
                 client: builder.build().into(),
                 host: host.unwrap_or_default(),
+                namespace,
                 server,
                 origin,
+                config,
             }),
             Err(error) => Err(ConnectError::Client {
                 cause: one_line(&error),
@@ -73,6 +81,21 @@ impl Connection {
                 server,
             }),
         }
+    }
+
+    /// From now on the client sends the writes of plugins only while this right lasts.
+    ///
+    /// They have connections of their own, unless the configuration names a proxy: then the right
+    /// is looked at before a write is handed to the HTTP client, and not after that.
+    pub fn limit_to(&mut self, right: &Arc<WriteRight>) -> Result<(), ConnectError> {
+        let writer = rightful::client(&self.config, right.clone());
+        let writer = writer.map_err(|error| ConnectError::Client {
+            cause: one_line(&error),
+            origin: self.origin.clone(),
+            server: self.server.clone(),
+        })?;
+        self.client = self.client.clone().with_right(right.clone(), writer);
+        Ok(())
     }
 
     /// Asks the server for its version, such as `v1.36.2`. Success means that the server is up and

@@ -377,6 +377,7 @@ impl Discovery {
             limit: MAX_DOCUMENT,
             can_repeat: CanRepeat::Read,
             plugin: None,
+            needs_right: false,
         };
         self.client.fetch_tagged(&request, terms).await
     }

@@ -18,6 +18,9 @@ pub enum RequestError {
     /// The request did not reach the server, or the answer did not reach us.
     #[error("{}", one_line(.0))]
     Transport(#[source] kube::Error),
+    /// It was not sent: another host may have the right to write by now.
+    #[error("not sent: this host does not have the right to write")]
+    NoRight,
     /// No complete answer within the deadline.
     #[error("no answer within {} s", .0.as_secs_f32())]
     Deadline(Duration),

@@ -63,6 +63,7 @@ const TERMS: Terms<'_> = Terms {
     limit: 1024,
     can_repeat: CanRepeat::Never,
     plugin: None,
+    needs_right: false,
 };
 
 fn read() -> Terms<'static> {

@@ -211,6 +211,8 @@ fn connection(scenario: &Scenario) -> Connection {
         server: "https://s/".into(),
         host: "s".into(),
         origin: "FILE".into(),
+        namespace: "default".into(),
+        config: Config::new("https://s/".parse().unwrap()),
     }
 }
 

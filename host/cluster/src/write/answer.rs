@@ -77,7 +77,7 @@ pub(crate) fn result(is_delete: bool, answer: Result<Vec<u8>, RequestError>) -> 
     let text = error.to_string();
     let status = match &error {
         RequestError::Status(status) => status,
-        RequestError::Transport(_) | RequestError::Deadline(_) => {
+        RequestError::Transport(_) | RequestError::Deadline(_) | RequestError::NoRight => {
             return ActionResult::Unavailable(text);
         }
         // The write may have been carried out, whatever this answer contains.
@@ -130,9 +130,12 @@ pub(super) fn status(answer: &Result<Vec<u8>, RequestError>) -> Option<String> {
             })
         }
         // These texts are the host's own.
-        Err(RequestError::Transport(_) | RequestError::Deadline(_) | RequestError::TooLarge(_)) => {
-            None
-        }
+        Err(
+            RequestError::Transport(_)
+            | RequestError::Deadline(_)
+            | RequestError::TooLarge(_)
+            | RequestError::NoRight,
+        ) => None,
     }
 }
 

@@ -2,11 +2,12 @@
 //! was written, when its state is under suspicion, and when an outcome wants to have something
 //! confirmed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
-use pilothouse_core::{InformerKey, Kind, ObjectKey, ReadFailure};
+use pilothouse_core::{InformerKey, Kind, ObjectKey, ReadFailure, ResourceVersion};
 use serde::Deserialize;
 use serde::de::Error;
 use serde_json::value::RawValue;
@@ -40,6 +41,8 @@ struct Item {
 struct Names {
     namespace: String,
     name: String,
+    #[serde(rename = "resourceVersion")]
+    version: String,
 }
 
 /// Fetches objects, one at a time.
@@ -81,8 +84,52 @@ impl ObjectFetcher {
         &self,
         objects: &InformerKey,
         is_whole: bool,
-        mut examine: impl FnMut(&str) -> Result<(), String>,
+        examine: impl FnMut(&str) -> Result<(), String>,
     ) -> Result<(), ReadFailure> {
+        let is_enough = |_: &ResourceVersion| false;
+        self.pages(objects, is_whole, examine, is_enough).await?;
+        Ok(())
+    }
+
+    /// The version of a list of these objects as the server has them now (a quorum read), and the
+    /// version of each object; without those if `is_enough` is content with the list's version
+    /// before all pages are read.
+    pub(crate) async fn versions(
+        &self,
+        objects: &InformerKey,
+        is_enough: impl Fn(&ResourceVersion) -> bool,
+    ) -> Result<
+        (
+            ResourceVersion,
+            Option<BTreeMap<ObjectKey, ResourceVersion>>,
+        ),
+        ReadFailure,
+    > {
+        let mut found = BTreeMap::new();
+        let examine = |json: &str| {
+            let item: Item = serde_json::from_str(json).map_err(|error| error.to_string())?;
+            let Names {
+                namespace,
+                name,
+                version,
+            } = item.metadata;
+            let key = ObjectKey::new(&namespace, &name);
+            found.insert(key, ResourceVersion::new(&version));
+            Ok(())
+        };
+        let (version, is_complete) = self.pages(objects, false, examine, is_enough).await?;
+        Ok((version, is_complete.then_some(found)))
+    }
+
+    /// Reads pages until there are no more, or until `is_enough` of the list's version. Returns
+    /// that version, and whether all pages were read.
+    async fn pages(
+        &self,
+        objects: &InformerKey,
+        is_whole: bool,
+        mut examine: impl FnMut(&str) -> Result<(), String>,
+        is_enough: impl Fn(&ResourceVersion) -> bool,
+    ) -> Result<(ResourceVersion, bool), ReadFailure> {
         let resource = self.resolve(&objects.kind).await?;
         let namespace = objects.namespace.as_deref();
         let path = path::collection(&resource.kind, &resource.plural, namespace);
@@ -108,8 +155,9 @@ impl ObjectFetcher {
                 examine(item.get()).map_err(ReadFailure::Refused)?;
             }
             next = list.metadata.next;
-            if next.is_empty() {
-                return Ok(());
+            let version = ResourceVersion::new(&list.metadata.version);
+            if next.is_empty() || is_enough(&version) {
+                return Ok((version, next.is_empty()));
             }
         }
     }
@@ -152,6 +200,7 @@ impl ObjectFetcher {
             limit: MAX_ANSWER,
             can_repeat: CanRepeat::Never,
             plugin: None,
+            needs_right: false,
         };
         let body = self.client.fetch(&request, terms).await?;
         // Never with other bytes in their place: that would be another object.

@@ -12,4 +12,7 @@ pub(super) struct ListMetadata {
     /// Where the next page begins. Empty: this is the last one.
     #[serde(rename = "continue")]
     pub next: String,
+    /// The version of the whole list.
+    #[serde(rename = "resourceVersion")]
+    pub version: String,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::header::ACCEPT;
 use http::{HeaderValue, Method, Request};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, Preconditions};
-use pilothouse_core::{Operation, PatchType, Propagation, Write};
+use pilothouse_core::{HOST, Operation, PatchType, Propagation, Write};
 use serde_json::json;
 
 use super::error::WriteError;
@@ -28,6 +28,8 @@ pub(super) fn terms(plugin: &str, can_repeat: CanRepeat) -> Terms<'_> {
         limit: MAX_ANSWER,
         can_repeat,
         plugin: Some(plugin),
+        // What the host says about itself, every host says.
+        needs_right: plugin != HOST,
     }
 }
 
