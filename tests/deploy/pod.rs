@@ -115,8 +115,8 @@ impl Container {
     }
 }
 
-/// A command that begins a mount namespace, and the user to become in it. Whoever is not root gets a
-/// user namespace, in which there is nobody else to become.
+/// A command that begins a mount namespace, and the user to become in it. Whoever is not root gets
+/// a user namespace, in which there is nobody else to become.
 fn namespace() -> (Command, u32) {
     let mut command = Command::new("unshare");
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);

@@ -28,6 +28,7 @@ fn every_guest_is_built_and_used_by_a_test() -> Result<()> {
     for directory in [
         "promises",
         "faults",
+        "hosts",
         "support",
         "benches",
         "../host/wasm/tests",

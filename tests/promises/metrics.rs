@@ -13,7 +13,9 @@ const DOCUMENT: &str = include_str!("../../docs/metrics.md");
 /// Name, type and labels as Kubernetes' component metrics, controller-runtime and client-go have
 /// them, which dashboards rely on. This is a second copy: it finds an error that the code and the
 /// document share.
-const UPSTREAM: [(&str, &str, &str); 29] = [
+const UPSTREAM: [(&str, &str, &str); 31] = [
+    ("leader_election_master_status", "gauge", "name"),
+    ("leader_election_slowpath_total", "counter", "name"),
     ("process_cpu_seconds_total", "counter", ""),
     ("process_start_time_seconds", "gauge", ""),
     ("process_resident_memory_bytes", "gauge", ""),
@@ -234,6 +236,7 @@ async fn start(server: &Server, plugins: &Path, arguments: &[&str]) -> Result<Ho
         plugins: plugins.into(),
         kubeconfig: server.kubeconfig().into(),
         arguments: arguments.iter().copied().map(str::to_owned).collect(),
+        elects: true,
         ..HostOptions::default()
     })
     .await?;

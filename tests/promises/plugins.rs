@@ -32,6 +32,7 @@ async fn host_of(
         plugins: directory.path().into(),
         kubeconfig: server.kubeconfig().into(),
         arguments: arguments.iter().map(ToString::to_string).collect(),
+        ..HostOptions::default()
     })
     .await
 }

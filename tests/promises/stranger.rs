@@ -73,6 +73,7 @@ async fn a_stranger_that_is_granted_nothing_harms_neither_host_nor_neighbour() -
         plugins: plugins.path().into(),
         kubeconfig: server.kubeconfig().into(),
         arguments: vec![],
+        ..HostOptions::default()
     })
     .await?;
     host.wait_until_ready().await?;

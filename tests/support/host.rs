@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
+use crate::held::{Held, compiling, signal};
 use crate::{cpu_of, memory_of, peak_memory_of};
 
 /// How the host is started.
@@ -21,6 +22,10 @@ pub struct HostOptions {
     pub plugins: PathBuf,
     pub kubeconfig: PathBuf,
     pub arguments: Vec<String>,
+    /// Whether it takes part in the leader election. Otherwise it runs its plugins at once.
+    pub elects: bool,
+    /// A program, with its arguments, that starts the host in its own place; empty for none.
+    pub launcher: Vec<String>,
 }
 
 impl Default for HostOptions {
@@ -30,6 +35,8 @@ impl Default for HostOptions {
             plugins: PathBuf::new(),
             kubeconfig: PathBuf::new(),
             arguments: vec![],
+            elects: false,
+            launcher: vec![],
         }
     }
 }
@@ -129,6 +136,17 @@ impl Host {
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
         bail!("the host does not get ready:\n{}", self.log())
+    }
+
+    /// Waits until the host knows that it does not lead.
+    pub async fn wait_until_standing_by(&self) -> Result<()> {
+        for _ in 0..1200 {
+            if self.metric("leader_election_master_status", "").await? == 0.0 {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        bail!("the host still leads:\n{}", self.log())
     }
 
     /// The address at which the host serves HTTP.
@@ -240,6 +258,16 @@ impl Host {
         Ok((status, self.log()))
     }
 
+    /// Stops the process as SIGSTOP does: connections stay open, and nothing answers.
+    pub fn pause(&self) -> Result<()> {
+        signal(self.child.id().context("the host has ended")?, "-STOP")
+    }
+
+    /// Ends [`Host::pause`].
+    pub fn resume(&self) -> Result<()> {
+        signal(self.child.id().context("the host has ended")?, "-CONT")
+    }
+
     /// Sends SIGTERM.
     pub fn ask_to_end(&self) -> Result<()> {
         signal(self.child.id().context("the host has ended")?, "-TERM")
@@ -327,61 +355,21 @@ pub fn sum_of(metrics: &str, name: &str, labels: &str) -> f64 {
     values.sum()
 }
 
-/// A stopped process, which continues when this is dropped.
-pub struct Held(u32);
-
-impl Held {
-    fn new(process: u32) -> Result<Self> {
-        signal(process, "-STOP")?;
-        Ok(Self(process))
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // The process may have ended meanwhile.
-        let _ = signal(self.0, "-CONT");
-    }
-}
-
-fn signal(process: u32, signal: &str) -> Result<()> {
-    let mut kill = std::process::Command::new("kill");
-    let sent = kill.arg(signal).arg(process.to_string()).status()?;
-    anyhow::ensure!(sent.success(), "cannot send {signal} to {process}");
-    Ok(())
-}
-
-/// Returns the id of the process that compiles for this host, if there is one.
-fn compiling(host: u32) -> Option<u32> {
-    let threads = std::fs::read_dir(format!("/proc/{host}/task")).ok()?;
-    let children = threads.flatten().filter_map(|thread| {
-        let children = std::fs::read_to_string(thread.path().join("children"));
-        children.ok()
-    });
-    let children: Vec<u32> = children
-        .flat_map(|text| {
-            text.split_whitespace()
-                .flat_map(str::parse)
-                .collect::<Vec<_>>()
-        })
-        .collect();
-    children.into_iter().find(|child| {
-        let command = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&command).contains("compile-child")
-    })
-}
-
 fn command(options: &HostOptions, runtime: &Path) -> Result<Command> {
     let binary =
         std::env::var("PILOTHOUSE_BIN").context("PILOTHOUSE_BIN is not set; run `make test`")?;
-    let mut command = Command::new(binary);
+    let elects = format!("--leader-elect={}", options.elects);
+    let mut words = options.launcher.iter().chain([&binary]);
+    let program = words.next().context("at least the host itself")?;
+    let mut command = Command::new(program);
     command
+        .args(words)
         .arg(options.command)
         .arg("--plugins")
         .arg(&options.plugins)
         .arg("--kubeconfig")
         .arg(&options.kubeconfig)
-        .args(["--listen", "127.0.0.1:0", "--log-format", "json"])
+        .args(["--listen", "127.0.0.1:0", "--log-format", "json", &elects])
         .args(&options.arguments)
         .env(RUNTIME_DIRECTORY, runtime)
         .env(STATE_DIRECTORY, runtime);

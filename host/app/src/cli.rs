@@ -1,5 +1,6 @@
 //! The command line.
 
+mod election_args;
 mod run_args;
 
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use crate::child_args::ChildArgs;
 use crate::compile::NOWHERE;
 use crate::settings::digest;
 use crate::trust::{AcceptedStore, usual_directory};
+pub use election_args::ElectionArgs;
 pub use run_args::{LogFormat, RunArgs};
 
 /// Hosts many Kubernetes controllers, each a WebAssembly component, in one process.
@@ -51,7 +53,10 @@ pub enum Command {
     Run(RunArgs),
     /// The same for the one who writes controllers: each is granted what its manifest asks for, and
     /// what is in its file runs, however often it breaks.
-    #[command(mut_arg("plugins", |plugins| plugins.required(false).default_value(".")))]
+    #[command(
+        mut_arg("plugins", |plugins| plugins.required(false).default_value(".")),
+        mut_arg("leader_elect", |elect| elect.default_value("false"))
+    )]
     Dev(RunArgs),
     /// Make a directory with a new plugin, which builds, is tested and runs as its README.md says.
     #[command(after_long_help = "\

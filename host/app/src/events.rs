@@ -1,9 +1,9 @@
 //! Writes the Events of plugins aside, so that no key waits for them.
 //!
-//! As in client-go, whose broadcaster (`tools/record`) has a queue of 1,000 for each controller: what
-//! does not fit is dropped, and what waits when the process dies is lost. The Events of a plugin are
-//! written in order, one after the other. Plugins have their turns side by side, so that one that
-//! records many does not delay those of another.
+//! As in client-go, whose broadcaster (`tools/record`) has a queue of 1,000 for each controller:
+//! what does not fit is dropped, and what waits when the process dies is lost. The Events of a
+//! plugin are written in order, one after the other. Plugins have their turns side by side, so that
+//! one that records many does not delay those of another.
 
 mod queue;
 

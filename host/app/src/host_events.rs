@@ -37,13 +37,22 @@ impl HostEvents {
 
     /// Writes a warning Event in the background. A failure is only logged.
     pub fn warn(&self, reason: &str, note: String) {
+        self.write(reason, note, true);
+    }
+
+    /// Writes an Event in the background. A failure is only logged.
+    pub fn tell(&self, reason: &str, note: String) {
+        self.write(reason, note, false);
+    }
+
+    fn write(&self, reason: &str, note: String, is_warning: bool) {
         let write = Write {
             kind: self.kind.clone(),
             key: self.key.clone(),
             subresource: None,
             operation: Operation::Event {
                 uid: None,
-                is_warning: true,
+                is_warning,
                 reason: reason.to_owned(),
                 action: "Reconcile".to_owned(),
                 note,

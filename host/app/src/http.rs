@@ -29,6 +29,7 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
 use crate::address::Address;
+use crate::hosts::Standing;
 use crate::metrics::{Format, Metrics};
 use crate::plugins::commands::Commands;
 use crate::status::StatusSources;
@@ -211,18 +212,22 @@ async fn named(mut response: Response) -> Response {
     response
 }
 
-/// Healthy if the process answers, guests that run too long are still being stopped, and the hub is
-/// not stuck.
+/// Healthy if the process answers, guests that run too long are still being stopped, the hub is not
+/// stuck, and a leader that cannot renew has stopped.
 async fn healthz(State(answers): State<HttpState>) -> Response {
     let ticker = "the epoch ticker has ended: timeouts are not kept";
     let ticker = (!answers.engine.is_ticking()).then(|| ticker.to_owned());
-    match ticker.or_else(|| answers.sources.shared.stuck()) {
+    let stuck = ticker.or_else(|| answers.sources.shared.stuck());
+    let standing = answers.sources.standing.as_ref();
+    match stuck.or_else(|| standing?.overdue()) {
         None => "ok".into_response(),
         Some(reason) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{reason}\n")).into_response(),
     }
 }
 
 async fn readyz(State(answers): State<HttpState>, RawQuery(query): RawQuery) -> Response {
+    let standing = answers.sources.standing.as_ref();
+    let why_idle = standing.and_then(Standing::why_idle);
     let readiness = answers.made(
         |last| &last.readiness,
         |answers| answers.sources.readiness(),
@@ -234,7 +239,10 @@ async fn readyz(State(answers): State<HttpState>, RawQuery(query): RawQuery) -> 
             .any(|part| part == "verbose" || part.starts_with("verbose="))
     });
     match (is_ready, is_verbose) {
-        (true, false) => "ok".into_response(),
+        (true, false) => match why_idle {
+            None => "ok".into_response(),
+            Some(reason) => format!("ok: standby, {reason}\n").into_response(),
+        },
         (true, true) => text.into_response(),
         (false, _) => (StatusCode::SERVICE_UNAVAILABLE, text).into_response(),
     }
@@ -362,6 +370,7 @@ mod tests {
             roster: Arc::default(),
             watch_errors,
             server,
+            standing: None,
         };
         let engine = Engine::new(&EngineOptions::default()).unwrap();
         let (commands, _given) = commands::channel();

@@ -12,6 +12,7 @@ mod controllers;
 mod directory;
 mod events;
 mod host_events;
+mod hosts;
 mod http;
 mod informers;
 mod kinds;

@@ -6,6 +6,7 @@ mod cache_labels;
 mod caches;
 mod depth;
 mod exposition;
+mod hosts;
 mod hub;
 mod informers;
 mod lifecycle;
@@ -29,6 +30,7 @@ use crate::informers::errors::WatchErrors;
 use crate::shared::Shared;
 use caches::CacheMetrics;
 pub use exposition::Format;
+pub use hosts::HostsMetrics;
 use hub::HubMetrics;
 pub use informers::Informer;
 use informers::Informers;
@@ -131,6 +133,11 @@ impl Metrics {
             rest_client,
             shared,
         }
+    }
+
+    /// Adds the metrics of this host among several.
+    pub fn add_hosts(&mut self, lease: &str) -> HostsMetrics {
+        HostsMetrics::new(&mut self.registry, lease)
     }
 
     /// The observer of requests to the API server.

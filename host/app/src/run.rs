@@ -22,6 +22,7 @@ use crate::compile;
 use crate::controllers::Controllers;
 use crate::directory::Directory;
 use crate::host_events::HostEvents;
+use crate::hosts::{Begun, Hosts, HostsParts, identity};
 use crate::http::socket::{self, Socket};
 use crate::http::{self, HttpState, Server};
 use crate::informers::{Budget, WatchErrors, WatchLimit, Watches};
@@ -43,6 +44,9 @@ use crate::workers::Workers;
 /// after SIGTERM.
 const DRAIN: Duration = Duration::from_secs(25);
 
+/// How long the last Events may take before another host takes over.
+const LAST_EVENTS: Duration = Duration::from_millis(300);
+
 /// How long one attempt to reach the API server may take while the host waits for its first answer.
 /// After that it tries again.
 const FIRST_ANSWER: Duration = Duration::from_secs(5);
@@ -55,6 +59,7 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
     let directory = Directory::open(&args.plugins)?;
     directory.list()?;
     let limits = args.limits.limits()?;
+    args.election.settings()?;
     let listener = http::bind(&args.listen).await?;
     let connection = tokio::select! {
         connection = open_connection(&args) => connection?,
@@ -62,7 +67,7 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
     };
     let threads = args.workers.map_or_else(|| cores() + 1, NonZeroUsize::get);
     let (reaching, reached) = Reaching::new();
-    let common = CommonParts::new(connection, limits, threads, reached);
+    let common = CommonParts::new(connection, limits, threads, reached, &args)?;
     info!(address = %listener.local_addr()?, "listening");
 
     let workers = common.start_workers(threads)?;
@@ -88,23 +93,56 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
 
     // A task of its own, because the supervisor is busy while a plugin's views are built.
     let supervising = tokio::spawn(supervisor.run());
+    let hosts = common.hosts.as_ref();
     let background = async {
         tokio::select! {
+            error = kept(hosts) => error,
             error = server.failed() => error,
             error = connect(reaching, &common.connection, &common.cluster) => error.into(),
             ended = supervising => ended.unwrap_or_else(|_| anyhow::anyhow!("the supervisor of plugins has died; see the panic above")),
         }
     };
-    work_until_stopped(background, workers, &mut signals).await
+    work_until_stopped(background, workers, hosts, &mut signals).await
 }
 
 /// A connection to the API server that the flags or the environment name. Sends nothing to it yet.
 async fn open_connection(args: &RunArgs) -> Result<Connection, ConnectError> {
-    let options = Options {
+    Connection::open(&options(args), &Environment::of_process()).await
+}
+
+fn options(args: &RunArgs) -> Options {
+    Options {
         kubeconfig: args.kubeconfig.clone(),
         context: args.context.clone(),
-    };
-    Connection::open(&options, &Environment::of_process()).await
+    }
+}
+
+/// What the flags say about several hosts; `None` if this one is alone.
+fn hosts_parts(args: &RunArgs, metrics: &mut Metrics) -> anyhow::Result<Option<HostsParts>> {
+    let election = &args.election;
+    let settings = election.settings()?;
+    if !election.leader_elect {
+        return Ok(None);
+    }
+    Ok(Some(HostsParts {
+        options: options(args),
+        settings,
+        share: election.share,
+        name: election.leader_elect_resource_name.clone(),
+        namespace: election
+            .leader_elect_resource_namespace
+            .clone()
+            .or_else(pod_namespace),
+        identity: identity(&instance()),
+        observer: metrics.rest_client(),
+        metrics: metrics.add_hosts(&election.leader_elect_resource_name),
+    }))
+}
+
+/// The namespace of the host's own pod, if the downward API says it.
+fn pod_namespace() -> Option<String> {
+    let named = std::env::var("POD_NAMESPACE").ok();
+    named.filter(|namespace| !namespace.is_empty())
 }
 
 /// What several parts of the host use.
@@ -113,6 +151,7 @@ struct CommonParts {
     cluster: Arc<ApiCluster>,
     metrics: Arc<Metrics>,
     sources: StatusSources,
+    hosts: Option<Hosts>,
 }
 
 impl CommonParts {
@@ -123,22 +162,33 @@ impl CommonParts {
         limits: RateLimits,
         threads: usize,
         reached: Reached,
-    ) -> Self {
+        args: &RunArgs,
+    ) -> anyhow::Result<Self> {
         let shared = Arc::new(Shared::new(threads));
         let watch_errors = WatchErrors::default();
-        let metrics = Metrics::new(shared.clone(), watch_errors.clone(), &connection.host);
+        let mut metrics = Metrics::new(shared.clone(), watch_errors.clone(), &connection.host);
         connection.client = connection.client.with(limits, metrics.rest_client());
-        Self {
-            cluster: Arc::new(ApiCluster::new(&connection.client, &instance())),
+        let begun = hosts_parts(args, &mut metrics)?;
+        let begun = begun.map(Begun::start).transpose()?;
+        if let Some(begun) = &begun {
+            connection.limit_to(&begun.right())?;
+        }
+        let cluster = Arc::new(ApiCluster::new(&connection.client, &instance()));
+        let standing = begun.as_ref().map(Begun::standing);
+        let hosts = begun.map(|begun| begun.follow(shared.clone(), cluster.clone()));
+        Ok(Self {
+            cluster,
             connection,
+            hosts,
             metrics: Arc::new(metrics),
             sources: StatusSources {
                 shared,
                 roster: Arc::<PluginList>::default(),
                 watch_errors,
                 server: reached,
+                standing,
             },
-        }
+        })
     }
 
     fn start_workers(&self, threads: usize) -> anyhow::Result<Workers> {
@@ -245,6 +295,7 @@ fn serve_http(
 async fn work_until_stopped(
     background: impl Future<Output = anyhow::Error>,
     mut workers: Workers,
+    hosts: Option<&Hosts>,
     signals: &mut Signals,
 ) -> anyhow::Result<()> {
     tokio::pin!(background);
@@ -254,9 +305,19 @@ async fn work_until_stopped(
         () = signals.received() => {}
     }
     info!("draining");
-    // The watches go on: a key whose last write is not visible yet waits for them.
+    let draining = async {
+        let Some(hosts) = hosts else {
+            // The watches go on: a key whose last write is not visible yet waits for them.
+            return workers.drain(DRAIN).await;
+        };
+        // What is queued runs on another host, which must not wait for long.
+        hosts.lay_down(DRAIN).await;
+        let left = workers.drain(LAST_EVENTS).await;
+        hosts.release().await;
+        left
+    };
     let left = tokio::select! {
-        left = workers.drain(DRAIN) => left,
+        left = draining => left,
         error = &mut background => return Err(error),
         () = signals.received() => anyhow::bail!("stopped by a second signal before everything was drained"),
     };
@@ -265,6 +326,14 @@ async fn work_until_stopped(
     }
     info!("stopped");
     Ok(())
+}
+
+/// Follows who runs what, if there may be several hosts. Returns only on a fault.
+async fn kept(hosts: Option<&Hosts>) -> anyhow::Error {
+    match hosts {
+        Some(hosts) => hosts.keep().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Waits for the first answer of the API server, and then forever. Returns only on an error that

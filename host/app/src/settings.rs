@@ -7,6 +7,7 @@ mod quantity;
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -57,6 +58,9 @@ pub struct SettingsFile {
     /// The number of keys that may run at the same time.
     #[serde(default, deserialize_with = "parse::at_least_one")]
     pub concurrency: Option<u32>,
+    /// How many parts its keys are divided into, which hosts that share may run each for itself.
+    #[serde(default, deserialize_with = "parse::shards")]
+    pub shards: Option<NonZeroU32>,
     /// Every object is reconciled again after one to two times this period; zero means never.
     #[serde(default, deserialize_with = "parse::duration")]
     pub resync: Option<Duration>,
@@ -154,6 +158,7 @@ impl SettingsFile {
             identity: self.identity.clone().or_else(|| defaults.identity.clone()),
             weight: self.weight.or(defaults.weight),
             concurrency: self.concurrency.or(defaults.concurrency),
+            shards: self.shards.or(defaults.shards),
             resync: self.resync.or(defaults.resync),
             reuse_instances: self.reuse_instances.or(defaults.reuse_instances),
             verify: self.verify.or(defaults.verify),
@@ -186,7 +191,7 @@ impl SettingsFile {
         ControllerSettings {
             config: self.config_json(),
             concurrency: self.concurrency.unwrap_or(concurrency),
-            shards: std::num::NonZeroU32::MIN,
+            shards: self.shards.unwrap_or(NonZeroU32::MIN),
             weight: self.weight.unwrap_or(1),
             resync: resync.filter(|period| !period.is_zero()),
             secret_values: self.secret_values.unwrap_or(false),

@@ -1,6 +1,6 @@
 //! The contents of `/plugins`, `/informers` and `/readyz`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pilothouse_core::{
@@ -9,6 +9,7 @@ use pilothouse_core::{
 };
 use serde::Serialize;
 
+use crate::hosts::{SharingState, Standing};
 use crate::informers::{InformerError, WatchErrors};
 use crate::plugins::plugin_list::PluginList;
 use crate::reach::Reached;
@@ -21,6 +22,8 @@ pub struct StatusSources {
     pub roster: Arc<PluginList>,
     pub watch_errors: WatchErrors,
     pub server: Reached,
+    /// `None` for a host that takes no part in an election.
+    pub standing: Option<Standing>,
 }
 
 /// One element of `GET /plugins`.
@@ -55,6 +58,9 @@ pub struct PluginStatus {
     /// The optional kinds that the cluster does not serve.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_served: Vec<String>,
+    /// Who runs its keys, if several hosts share the work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shards: Option<Shards>,
     pub kinds: Kinds,
     pub keys: Keys,
     /// Keys that fail each time they run, and that run only from time to time: the first of them,
@@ -70,6 +76,62 @@ pub struct PluginStatus {
     pub reconciles: Reconciles,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<LastErrorStatus>,
+}
+
+/// Who runs the keys of a plugin.
+#[derive(Debug, Serialize)]
+pub struct Shards {
+    /// Into how many shards they are divided.
+    pub of: u32,
+    /// Those that this host runs.
+    pub here: BTreeSet<u32>,
+    /// Those of `here` that wait until the caches were shown to be up to date.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub pending: BTreeSet<u32>,
+    /// Those of other hosts, by member.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub elsewhere: BTreeMap<String, BTreeSet<u32>>,
+}
+
+impl Shards {
+    fn of(controller: &ControllerStatus, sharing: &SharingState) -> Self {
+        let of = controller.shards.get();
+        let mut elsewhere: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+        for (shard, owner) in &sharing.owners {
+            if *shard.plugin == *controller.name && shard.of == of && *owner != sharing.member {
+                let shards = elsewhere.entry(owner.to_string()).or_default();
+                shards.insert(shard.index);
+            }
+        }
+        Self {
+            of,
+            here: controller.held_shards.clone(),
+            pending: controller.pending_shards.clone(),
+            elsewhere,
+        }
+    }
+
+    /// Who runs what, for a table.
+    fn text(&self) -> Option<String> {
+        if self.elsewhere.is_empty() && self.here.len() == self.of as usize {
+            return None;
+        }
+        let here = self.here.len();
+        let others = self.elsewhere.iter();
+        let others = others.map(|(member, shards)| format!("{} at {member}", shards.len()));
+        let parts: Vec<String> = std::iter::once(format!("{here} here"))
+            .filter(|_| here > 0)
+            .chain(others)
+            .collect();
+        let all = match self.of {
+            1 => String::new(),
+            of => format!("of {of} shards "),
+        };
+        match parts.is_empty() {
+            true => Some("no host runs it yet".to_owned()),
+            false => Some(format!("{all}{}", parts.join(", "))),
+        }
+    }
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -249,6 +311,14 @@ impl StatusSources {
         if let Some(reason) = server {
             text += &format!("[-]api-server: {reason}\n");
         }
+        if let Some(standing) = &self.standing {
+            let state = match (standing.why_idle(), standing.sharing()) {
+                (Some(reason), _) => format!("standby: {reason}"),
+                (None, None) => "leads".to_owned(),
+                (None, Some(sharing)) => format!("one of {} members", sharing.members),
+            };
+            text += &format!("[+]hosts {state}\n");
+        }
         for plugin in &plugins {
             let mark = if is_pending(plugin) { '-' } else { '+' };
             let reason = plugin
@@ -286,6 +356,22 @@ impl StatusSources {
             )
         });
         let (state, reason) = state(entry, controller, watch_errors, self.shared.now());
+        let standing = self.standing.as_ref();
+        let sharing = standing.and_then(Standing::sharing);
+        let shards = sharing.zip(controller);
+        let shards = shards.map(|(sharing, controller)| Shards::of(controller, &sharing));
+        let why_idle = standing.and_then(Standing::why_idle);
+        let (state, reason) = match (why_idle, &shards) {
+            (Some(why_idle), _) if state == "running" => {
+                ("standby", Some(reason.unwrap_or(why_idle)))
+            }
+            (None, Some(shards)) if state == "running" => {
+                let is_idle = shards.here.is_empty();
+                let state = if is_idle { "standby" } else { state };
+                (state, reason.or_else(|| shards.text()))
+            }
+            _ => (state, reason),
+        };
         // Nothing is installed before the server has answered.
         let server = self.server.why_not().filter(|_| state == "loading");
         let reason = reason.or(server);
@@ -301,6 +387,7 @@ impl StatusSources {
             not_granted: entry.not_granted.clone(),
             not_accepted: entry.not_accepted.clone(),
             not_served: entry.not_served.clone(),
+            shards,
             kinds: manifest.map_or_else(Kinds::default, |manifest| kinds(manifest, controller)),
             keys: controller.map_or_else(Keys::default, |controller| Keys {
                 queued: controller.keys.queued,
@@ -412,6 +499,7 @@ mod tests {
             roster: Arc::default(),
             watch_errors: WatchErrors::default(),
             server,
+            standing: None,
         };
         sources.roster.set(vec![PluginEntry {
             file: "a.wasm".into(),
@@ -429,5 +517,26 @@ mod tests {
         let (state, reason) = (plugins[0].state, plugins[0].reason.as_deref());
         let why_not = "the API server has not answered yet";
         assert_eq!((state, reason), ("loading", Some(why_not)));
+    }
+    #[test]
+    fn a_table_says_who_runs_a_plugin_unless_this_host_runs_all_of_it() {
+        let shards = |of, here: &[u32], elsewhere: &[(&str, &[u32])]| Shards {
+            of,
+            here: here.iter().copied().collect(),
+            pending: BTreeSet::new(),
+            elsewhere: elsewhere
+                .iter()
+                .map(|(member, shards)| ((*member).to_owned(), shards.iter().copied().collect()))
+                .collect(),
+        };
+        let text = |shards: Shards| shards.text().unwrap_or_default();
+        assert_eq!(text(shards(1, &[0], &[])), "");
+        assert_eq!(text(shards(2, &[0, 1], &[])), "");
+        assert_eq!(text(shards(1, &[], &[("b", &[0])])), "1 at b");
+        assert_eq!(
+            text(shards(4, &[0, 3], &[("b", &[1]), ("c", &[2])])),
+            "of 4 shards 2 here, 1 at b, 1 at c"
+        );
+        assert_eq!(text(shards(1, &[], &[])), "no host runs it yet");
     }
 }

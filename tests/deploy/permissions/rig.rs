@@ -162,6 +162,13 @@ impl Rig {
     pub async fn host(&self) -> Result<Host> {
         self.files.set(0);
         self.break_fickle()?;
+        // The host before did not give it back: it was killed.
+        let lease = "/apis/coordination.k8s.io/v1/namespaces/pilothouse/leases/pilothouse";
+        self.server
+            .api
+            .request_text(http::Method::DELETE, lease)
+            .await
+            .ok();
         let mut command = Command::new(std::env::var("PILOTHOUSE_BIN")?);
         command.arg("run").arg("--plugins").arg(self.plugins.path());
         command.arg("--kubeconfig").arg(self.way.kubeconfig());

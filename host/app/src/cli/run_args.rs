@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use pilothouse_cluster::client::{Limit, RateLimits};
 
-use super::{CodeCacheArgs, StateArgs};
+use super::{CodeCacheArgs, ElectionArgs, StateArgs};
 use crate::address::Address;
 use crate::controllers::Item;
 use crate::settings::{bytes, duration};
@@ -19,10 +19,10 @@ use crate::settings::{bytes, duration};
     after_long_help = "\
 Logs go to standard error; RUST_LOG chooses what (default: info).
 
-Ends with status 0 after SIGTERM or SIGINT: what is queued is finished first, within 30 seconds. Ends with 1 only for what waiting
-does not mend: the directory is not there, the kubeconfig or its context is wrong, a running server refuses the credentials, the
-address is in use. An empty directory, a plugin that does not load and a server that does not answer end nothing: the log and
-/readyz say what is waited for."
+Ends with status 0 after SIGTERM or SIGINT, within 30 seconds: what runs is ended first, and what is queued is left to the next
+host, or finished with --leader-elect=false. Ends with 1 only for what waiting does not mend: the directory is not there, the
+kubeconfig or its context is wrong, a running server refuses the credentials, the address is in use. An empty directory, a plugin
+that does not load and a server that does not answer end nothing: the log and /readyz say what is waited for."
 )]
 pub struct RunArgs {
     /// Directory whose *.wasm files are the controllers, with their settings in *.toml; or one such
@@ -90,6 +90,9 @@ pub struct RunArgs {
 
     #[command(flatten)]
     pub limits: LimitArgs,
+
+    #[command(flatten)]
+    pub election: ElectionArgs,
 
     /// Threads that run guests [default: one more than cores].
     ///

@@ -171,3 +171,39 @@ fn controllers_are_a_list_in_which_names_may_begin_with_a_hyphen() {
         assert_eq!(args.controllers, wanted, "{arguments:?}");
     }
 }
+
+#[test]
+fn a_host_takes_part_in_an_election_unless_it_is_told_not_to_or_is_for_development() {
+    let elects = |arguments: &[&str]| {
+        let arguments = ["pilothouse"].iter().chain(arguments);
+        match Cli::try_parse_from(arguments).map(|cli| cli.command) {
+            Ok(Command::Run(args) | Command::Dev(args)) => args.election.leader_elect,
+            other => panic!("{other:?}"),
+        }
+    };
+    let run = ["run", "--plugins", "x"];
+    assert!(elects(&run));
+    assert!(!elects(&["run", "--plugins", "x", "--leader-elect=false"]));
+    assert!(!elects(&["dev"]));
+    assert!(elects(&["dev", "--leader-elect"]));
+    assert!(elects(&["dev", "--leader-elect=true"]));
+}
+
+#[test]
+fn times_with_which_two_hosts_could_lead_are_refused() {
+    let settings = |arguments: &[&str]| {
+        let arguments = ["pilothouse", "run", "--plugins", "x"]
+            .iter()
+            .chain(arguments);
+        match Cli::try_parse_from(arguments).unwrap().command {
+            Command::Run(args) => args.election.settings(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(settings(&[]).is_ok());
+    let error = settings(&["--leader-elect-lease-duration", "10s"]).unwrap_err();
+    let error = format!("{error:#}");
+    assert!(error.contains("--leader-elect-lease-duration") && error.contains("renew deadline"));
+    assert!(settings(&["--leader-elect-retry-period", "9s"]).is_err());
+    assert!(settings(&["--share", "--leader-elect=false"]).is_err());
+}

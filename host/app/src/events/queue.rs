@@ -1,4 +1,5 @@
-//! The Events that wait to be written: a bounded queue for each plugin, and the turns of the plugins.
+//! The Events that wait to be written: a bounded queue for each plugin, and the turns of the
+//! plugins.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -87,8 +88,8 @@ impl EventQueue {
         waiting.plugins.values().map(|queue| queue.count).sum()
     }
 
-    /// Writes Events with `send` until the queue is closed and empty, and gives `note` the result of
-    /// each. After one that cannot reach the cluster, the others of its reconcile are dropped.
+    /// Writes Events with `send` until the queue is closed and empty, and gives `note` the result
+    /// of each. After one that cannot reach the cluster, the others of its reconcile are dropped.
     pub async fn write<F: Future<Output = ActionResult>>(
         &self,
         send: impl Fn(TakenEvent) -> F,

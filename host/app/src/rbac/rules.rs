@@ -157,11 +157,11 @@ pub enum Leases {
 }
 
 /// What a host does with the leader's Lease, besides creating it.
-const ELECTION: [&str; 4] = ["get", "list", "update", "watch"];
+const ELECTION: [&str; 3] = ["get", "update", "watch"];
 
 /// What hosts that share do with each other's Leases, besides creating them. They delete those of
 /// hosts that are gone.
-const SHARING: [&str; 5] = ["delete", "get", "list", "update", "watch"];
+const SHARING: [&str; 4] = ["delete", "list", "update", "watch"];
 
 impl Rules {
     /// What the host needs for itself, in its own namespace: it writes Events about its pod, and

@@ -2,10 +2,11 @@
 //! is, and which name was probably meant.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use pilothouse_cluster::Identity;
-use pilothouse_core::{HOST, ManifestError, is_dns_label, is_qualified_name};
+use pilothouse_core::{HOST, MAX_SHARDS, ManifestError, is_dns_label, is_qualified_name};
 use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer};
 
@@ -196,6 +197,19 @@ pub fn at_least_one_u64<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64
         number => Err(Error::invalid_value(
             Unexpected::Signed(number),
             &"a whole number of 1 or more",
+        )),
+    }
+}
+
+/// A number of shards, within the hub's limit.
+pub fn shards<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NonZeroU32>, D::Error> {
+    let number = i64::deserialize(from)?;
+    let shards = u32::try_from(number).ok().and_then(NonZeroU32::new);
+    match shards.filter(|shards| shards.get() <= MAX_SHARDS) {
+        Some(shards) => Ok(Some(shards)),
+        None => Err(Error::invalid_value(
+            Unexpected::Signed(number),
+            &&*format!("a number of shards from 1 to {MAX_SHARDS}"),
         )),
     }
 }

@@ -208,6 +208,12 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
             "line 1: invalid value: integer `0`, expected a whole number of 1 or more",
         ),
         (
+            "shards = 0",
+            "integer `0`, expected a number of shards from 1 to 1024",
+        ),
+        ("shards = 1025", "a number of shards from 1 to 1024"),
+        ("shards = -1", "integer `-1`"),
+        (
             "identity = \"web/x\"",
             "write serviceaccount:NAMESPACE/NAME",
         ),
@@ -236,6 +242,27 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         assert!(error.contains(wanted), "{text:?}: {error}");
         assert!(!error.contains('\n'), "{error:?}");
     }
+}
+
+#[test]
+fn shards_are_those_of_the_settings_and_one_without() {
+    let shards = |text| {
+        let settings = parse(text).unwrap();
+        settings
+            .for_hub(&HostDefaults::of_run(), 16, BTreeSet::new())
+            .shards
+            .get()
+    };
+    assert_eq!((shards(""), shards("shards = 8")), (1, 8));
+    let all = parse_defaults("shards = 4").unwrap();
+    assert_eq!(
+        parse("weight = 2")
+            .unwrap()
+            .or(&all)
+            .shards
+            .map(NonZeroU32::get),
+        Some(4)
+    );
 }
 
 proptest! {

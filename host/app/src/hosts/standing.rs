@@ -1,0 +1,120 @@
+//! Whether this host leads, for the parts that want to know.
+
+use std::sync::Arc;
+
+use pilothouse_cluster::client::WriteRight;
+use pilothouse_core::{MemberId, Owners, Shard};
+use tokio::sync::watch;
+
+/// Whether this host leads, and who does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StandingState {
+    /// Counts how often this host has begun to lead. Two terms are never the same, even if they
+    /// follow each other at once.
+    pub term: u64,
+    /// Whether this host leads now.
+    pub leads: bool,
+    /// Who holds the Lease, as last seen. Empty if nobody does, or if that is not known.
+    pub holder: String,
+    /// Why the Lease can be neither read nor written, if that is so.
+    pub problem: Option<String>,
+    /// Whether this host has begun to give everything away, because it is to end.
+    pub is_leaving: bool,
+    /// What the group says that this host shares with; `None` if one host leads.
+    pub sharing: Option<SharingState>,
+}
+
+/// The group of hosts that share, as this host sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharingState {
+    /// Which member this host is, or tries to be.
+    pub member: MemberId,
+    /// Whether it has a Lease.
+    pub is_member: bool,
+    /// How many members there are, this host included.
+    pub members: usize,
+    /// Who owns what.
+    pub owners: Owners,
+}
+
+impl SharingState {
+    /// The shards of this host.
+    pub fn own(&self) -> impl Iterator<Item = &Shard> {
+        let own = self
+            .owners
+            .iter()
+            .filter(|(_, owner)| **owner == self.member);
+        own.map(|(shard, _)| shard)
+    }
+}
+
+impl StandingState {
+    /// Why this host runs nothing, in a few words; `None` if it leads.
+    pub fn why_idle(&self) -> Option<String> {
+        match self {
+            Self { leads: true, .. } => None,
+            Self {
+                sharing: Some(sharing),
+                ..
+            } => (!sharing.is_member).then(|| "it is no member of the group yet".to_owned()),
+            Self {
+                problem: Some(problem),
+                ..
+            } => Some(format!("no leader can be elected: {problem}")),
+            Self { holder, .. } if holder.is_empty() => Some("no host leads yet".to_owned()),
+            Self { holder, .. } => Some(format!("{holder} leads")),
+        }
+    }
+}
+
+/// Follows the standing of this host.
+#[derive(Clone)]
+pub struct Standing {
+    state: watch::Receiver<StandingState>,
+    right: Arc<WriteRight>,
+}
+
+impl Standing {
+    /// What it is before anything is known, and the sender that changes it.
+    pub fn new(right: Arc<WriteRight>) -> (watch::Sender<StandingState>, Self) {
+        let (sender, state) = watch::channel(StandingState::default());
+        (sender, Self { state, right })
+    }
+
+    /// What is wrong if this host counts as the leader although it could not renew in time: then
+    /// its elector has not noticed, and writes nothing, but does not give up either.
+    pub fn overdue(&self) -> Option<String> {
+        let seconds = self.right.overdue()?.as_secs();
+        Some(format!(
+            "this host leads, and its right to write ended {seconds} s ago: the elector is stuck"
+        ))
+    }
+
+    /// Why this host runs nothing, in a few words; `None` if it leads.
+    pub fn why_idle(&self) -> Option<String> {
+        self.state.borrow().why_idle()
+    }
+
+    /// Whether this host has begun to give everything away.
+    pub fn is_leaving(&self) -> bool {
+        self.state.borrow().is_leaving
+    }
+
+    /// The group that this host shares with, if it shares.
+    pub fn sharing(&self) -> Option<SharingState> {
+        self.state.borrow().sharing.clone()
+    }
+
+    /// Waits until the standing differs from what was last returned by [`seen`](Self::seen).
+    pub async fn changed(&mut self) {
+        if self.state.changed().await.is_err() {
+            // The elector has ended, and with it the host.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// The standing now, which counts as seen.
+    pub fn seen(&mut self) -> StandingState {
+        self.state.borrow_and_update().clone()
+    }
+}
