@@ -24,7 +24,7 @@ image_dir := $(target)/image$(if $(filter-out release,$(PROFILE)),-$(PROFILE))
 version := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 rust_plugins := bootstrap-signer clusterrole-aggregation cronjob daemonset deployment disruption endpoints endpointslice endpointslicemirroring ephemeral-volume garbage-collector job legacy-serviceaccount-token-cleaner namespace persistentvolume-expander persistentvolume-protection persistentvolumeclaim-protection pod-garbage-collector replicaset replicationcontroller resourcequota root-ca-certificate-publisher serviceaccount statefulset taint-eviction token-cleaner ttl ttl-after-finished
-test_guests := actions fickle hello-rust hostile keyring kinds lister misbehaving narrow optional panicking purge remember sparse stages stranger tally tidy widgets
+test_guests := actions fickle hello-rust hostile keyring kinds ledger lister misbehaving narrow optional panicking purge remember sparse stages stranger tally tidy widgets
 python_guests := examples/hello-python tests/guests-python/census
 
 say = @printf '==> %s\n' "$(1)"
@@ -77,12 +77,12 @@ test-slow: check-tools testserver plugins guests ## Run the tests that take minu
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
 	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo test --locked --workspace --no-fail-fast --test faults -- --ignored
 
-soak: check-tools testserver plugins guests ## Run hostile guests and files thousands of times, a whole cluster's day, and a thousand stories of the collector
+soak: check-tools testserver plugins guests ## Run hostile guests and files thousands of times, a whole cluster's day, a thousand stories of the collector, and thousands of stops of hosts
 	$(call say,building the host and the tests)
 	cargo build --locked --workspace --all-targets
-	$(call say,soaking for half an hour)
+	$(call say,soaking for hours)
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
-	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo test --locked --workspace --no-fail-fast --test all --test promises --test day --test ends -- --ignored --nocapture --test-threads=1
+	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo test --locked --workspace --no-fail-fast --test all --test promises --test day --test ends --test hosts -- --ignored --nocapture --test-threads=1
 
 bench: check-tools testserver plugins guests ## Measure, as ratios within one run
 	$(call say,building the host and the benchmarks (release))

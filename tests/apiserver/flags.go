@@ -59,6 +59,7 @@ func parseFlags(arguments []string) (server.Options, error) {
 	flags.Var(tokens, "token", "a further user, known by this token; may be repeated")
 	flags.DurationVar(&options.CompactionInterval, "etcd-compaction-interval", 5*time.Minute, "how often to compact etcd; 0 never does")
 	flags.DurationVar(&options.ProgressInterval, "etcd-progress-interval", 0, "how often etcd tells watches how far it is, in clusters 5s; 0 is etcd's default")
+	flags.BoolVar(&options.RecordWrites, "record-writes", false, "keep a journal of all changes, and who made them, for /testing/writes")
 	quietLogging(flags)
 
 	if err := flags.Parse(arguments); err != nil {

@@ -12,10 +12,15 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"pilothouse.dev/tests/apiserver/internal/elect"
 	"pilothouse.dev/tests/apiserver/internal/server"
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "elect" {
+		finish(compete(os.Args[2:]))
+		return
+	}
 	options, err := parseFlags(os.Args[1:])
 	if errors.Is(err, pflag.ErrHelp) {
 		return
@@ -23,6 +28,18 @@ func main() {
 	if err == nil {
 		err = run(options)
 	}
+	finish(err)
+}
+
+// compete is not the server, but a client: a program in a leader election. It
+// is in the same executable because it is made of the same packages.
+func compete(arguments []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	return elect.Run(ctx, arguments)
+}
+
+func finish(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "pilothouse-apiserver:", err)
 		os.Exit(1)

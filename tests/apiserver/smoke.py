@@ -514,6 +514,23 @@ def compaction_expires_continue_tokens(server):
 
 # Checks on servers of their own.
 
+def it_writes_down_who_has_changed_what(make):
+    server = make("--record-writes")
+    created = server.ok("POST", CONFIGS, config_map("written"))
+    server.ok("GET", f"{CONFIGS}/written")
+    server.refused(409, "POST", CONFIGS, config_map("written"))
+    server.ok("DELETE", f"{CONFIGS}/written")
+    writes = server.ok("GET", "/testing/writes?after=0")["writes"]
+    own = [write for write in writes if write["name"] == "written"]
+    equal([(write["user"], write["verb"], write["code"]) for write in own],
+          [("admin", "create", 201), ("admin", "delete", 200)], "writes")
+    equal(own[0]["version"], created["metadata"]["resourceVersion"], "version")
+    equal(own[0]["uid"], created["metadata"]["uid"], "uid")
+    equal(own[1]["uid"], created["metadata"]["uid"], "uid of the deletion")
+    equal([write["code"] for write in writes if write["resource"] == "configmaps"], [201, 409, 200], "codes")
+    equal(server.ok("GET", f"/testing/writes?after={len(writes)}")["writes"], [], "nothing more")
+
+
 def without_watch_cache_compaction_expires_watches_at_once(make):
     server = make("--watch-cache=false")
     old = server.ok("POST", CONFIGS, config_map("old"))["metadata"]["resourceVersion"]
@@ -628,6 +645,7 @@ SHARED = [
 ]
 ALONE = [
     without_watch_cache_compaction_expires_watches_at_once,
+    it_writes_down_who_has_changed_what,
     it_survives_being_killed,
     it_stops_promptly_with_watches_open,
     rbac_denies_until_a_binding_allows,

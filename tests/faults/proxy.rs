@@ -5,6 +5,8 @@
     reason = "clippy knows the tests of an integration test, but not its helpers"
 )]
 
+mod on_the_way;
+
 use std::convert::Infallible;
 use std::io;
 use std::sync::{Arc, Mutex};

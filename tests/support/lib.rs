@@ -12,6 +12,7 @@ mod faults;
 mod fickle;
 mod follow;
 mod garbage;
+mod held;
 mod host;
 mod kubelet;
 mod memory;
@@ -30,14 +31,15 @@ pub use faults::{FaultOptions, FaultRig, HEALED};
 pub use fickle::{fickle, fickle_with_schema, named_fickle};
 pub use follow::{Change, Fan, What, follow};
 pub use garbage::collect_garbage;
-pub use host::{Held, Host, HostOptions, RUNTIME_DIRECTORY, sum_of};
+pub use held::Held;
+pub use host::{Host, HostOptions, RUNTIME_DIRECTORY, sum_of};
 pub use kubelet::{Doings, Kubelets, PLAN};
 pub use memory::{AgainSoon, rehearse, run_in_memory, unwritten};
 pub use neighbour::Neighbour;
 pub use process::{cpu_of, memory_of, peak_memory_of};
 pub use random::Random;
 pub use requests::{Asked, requests_of};
-pub use server::{Server, ServerOptions, Snapshot};
+pub use server::{Server, ServerOptions, ServerWrite, Snapshot};
 pub use workloads::{WorkloadRig, containers, name_of, now, path_of};
 
 /// Returns the path of a guest, which `make plugins` or `make guests` has built.

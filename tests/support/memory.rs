@@ -102,6 +102,31 @@ fn everything(manifest: &Manifest) -> Grants {
     }
 }
 
+/// The kind that a CustomResourceDefinition defines. `None` for any other object.
+fn defined(object: &Value, verbs: &str) -> Option<ServedKind> {
+    if object["kind"] != "CustomResourceDefinition" {
+        return None;
+    }
+    let spec = &object["spec"];
+    let versions = spec["versions"].as_array()?.iter();
+    let served: Vec<&Value> = versions.filter(|it| it["served"] == true).collect();
+    let name = |version: &Value| version["name"].as_str().map(str::to_owned);
+    let preferred = served.first()?;
+    let parts = preferred["subresources"].as_object().into_iter().flatten();
+    Some(ServedKind {
+        kind: Kind::new(
+            spec["group"].as_str()?,
+            &name(preferred)?,
+            spec["names"]["kind"].as_str()?,
+        ),
+        versions: served.iter().filter_map(|version| name(version)).collect(),
+        resource: spec["names"]["plural"].as_str()?.to_owned(),
+        is_namespaced: spec["scope"] == "Namespaced",
+        verbs: verbs.split(' ').map(str::to_owned).collect(),
+        subresources: parts.map(|(name, _)| name.clone()).collect(),
+    })
+}
+
 /// Has a plugin with patterns watch the kinds of these objects, which are served with every verb.
 fn serve_kinds(hub: &mut Hub, plugin: PluginId, objects: &[Value]) {
     if !hub.wants_kinds() {
@@ -121,8 +146,13 @@ fn serve_kinds(hub: &mut Hub, plugin: PluginId, objects: &[Value]) {
         verbs: verbs.split(' ').map(str::to_owned).collect(),
         subresources: vec!["status".to_owned()],
     });
-    drop(hub.set_kinds(kinds.collect(), Duration::ZERO));
-    hub.ask_for(plugin, &served.into_keys().collect());
+    let mut kinds: BTreeMap<Kind, ServedKind> =
+        kinds.map(|served| (served.kind.clone(), served)).collect();
+    let defined = objects.iter().filter_map(|object| defined(object, verbs));
+    kinds.extend(defined.map(|served| (served.kind.clone(), served)));
+    let known = kinds.keys().cloned().collect();
+    drop(hub.set_kinds(kinds.into_values().collect(), Duration::ZERO));
+    hub.ask_for(plugin, &known);
     while let Some(mut widening) = hub.prepare_widening(usize::MAX, Duration::ZERO) {
         loop {
             widening.build(Duration::ZERO);

@@ -142,19 +142,35 @@ impl Proxy {
 
     /// Makes all connections silent, also new ones. Returns how many were open.
     pub fn freeze_everything(&self) -> usize {
-        self.state.freeze_new(true);
-        self.freeze(all())
+        self.silence(Mode::Frozen)
+    }
+
+    /// Nothing that the host sends gets anywhere from now on, on any connection. What the server
+    /// sends still reaches the host: the lines of open watches.
+    pub fn cut_requests(&self) {
+        self.silence(Mode::Deaf);
+    }
+
+    /// Nothing reaches the host from now on, on any connection. What it sends still reaches the
+    /// server.
+    pub fn cut_answers(&self) {
+        self.silence(Mode::Mute);
+    }
+
+    fn silence(&self, mode: Mode) -> usize {
+        self.state.set_new_mode(Some(mode));
+        self.state.set_mode(&all(), mode)
     }
 
     /// Ends the effect of [`Proxy::freeze_everything`] on new connections. Frozen ones stay frozen.
     pub fn thaw_new(&self) {
-        self.state.freeze_new(false);
+        self.state.set_new_mode(None);
     }
 
-    /// Lets frozen connections continue where they were. Nothing is lost that the client still
+    /// Lets silent connections continue where they were. Nothing is lost that the client still
     /// waits for.
     pub fn thaw(&self) {
-        self.state.freeze_new(false);
+        self.state.set_new_mode(None);
         self.state.thaw();
     }
 
@@ -219,6 +235,14 @@ impl Proxy {
     pub async fn until_seen(&self, which: Which, count: usize, within: Duration) -> Result<()> {
         let what = format!("{count} of {which:?}");
         self.until(&what, within, || self.seen(which.clone()).len() >= count)
+            .await
+    }
+
+    /// Waits until the server has answered this many matching requests other than watches, since
+    /// the start or the last [`Proxy::forget`].
+    pub async fn until_answered(&self, which: Which, count: usize, within: Duration) -> Result<()> {
+        let what = format!("{count} answers to {which:?}");
+        self.until(&what, within, || self.answers(which.clone()).len() >= count)
             .await
     }
 

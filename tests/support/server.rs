@@ -6,6 +6,7 @@
 
 mod envtest;
 mod own;
+mod writes;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -21,6 +22,7 @@ use tokio::process::{Child, Command};
 use crate::Api;
 use own::Own;
 pub use own::Snapshot;
+pub use writes::ServerWrite;
 
 /// How the server is started. Only our own server honours these options.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +36,8 @@ pub struct ServerOptions {
     /// Has etcd tell watches every five seconds how far it is, as kubeadm does. Otherwise the
     /// bookmarks of a kind stay where they are while nothing of that kind changes.
     pub tells_progress: bool,
+    /// Keeps a journal of who has changed what ([`Server::writes`]).
+    pub records_writes: bool,
 }
 
 pub struct Server {
@@ -230,6 +234,15 @@ impl Server {
             .iter()
             .filter(|record| record["resource"] == resource && record["verb"] == verb);
         Ok(wanted.filter_map(|record| record[number].as_u64()).sum())
+    }
+
+    /// Returns the requests that may have changed something, without the first so many. Our own
+    /// server only, with [`ServerOptions::records_writes`].
+    pub async fn writes(&self, after: usize) -> Result<Vec<ServerWrite>> {
+        let path = format!("/testing/writes?after={after}");
+        let text = self.api.request_text(Method::GET, &path).await?;
+        let mut answer: Value = serde_json::from_str(&text)?;
+        Ok(serde_json::from_value(answer["writes"].take())?)
     }
 
     /// Creates a namespace for one test, so that tests can share a cluster.

@@ -18,6 +18,10 @@ pub(super) enum Mode {
     Open,
     /// Nothing passes, not even a FIN.
     Frozen,
+    /// What the host sends is not read any more; what the server sends still reaches it.
+    Deaf,
+    /// What the host sends still reaches the server; nothing reaches the host.
+    Mute,
     /// The host has received a FIN; the proxy continues to read.
     HalfClosed,
     /// The connection is dropped with a RST.
@@ -124,7 +128,8 @@ impl Link {
     }
 
     pub(super) fn thaw(&self) {
-        if *self.mode.borrow() == Mode::Frozen {
+        let mode = *self.mode.borrow();
+        if matches!(mode, Mode::Frozen | Mode::Deaf | Mode::Mute) {
             self.set_mode(Mode::Open);
         }
     }
@@ -185,10 +190,10 @@ impl AsyncRead for Socket {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match self.mode(cx) {
-            Mode::Frozen => return Poll::Pending,
+            Mode::Frozen | Mode::Deaf => return Poll::Pending,
             // The FIN is sent from here, because the writing side stays pending in this mode.
             Mode::HalfClosed => ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?,
-            Mode::Open | Mode::Reset => {}
+            Mode::Open | Mode::Mute | Mode::Reset => {}
         }
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
@@ -201,8 +206,10 @@ impl AsyncWrite for Socket {
         buffer: &[u8],
     ) -> Poll<io::Result<usize>> {
         match self.mode(cx) {
-            Mode::Frozen | Mode::HalfClosed => Poll::Pending,
-            Mode::Open | Mode::Reset => Pin::new(&mut self.stream).poll_write(cx, buffer),
+            Mode::Frozen | Mode::Mute | Mode::HalfClosed => Poll::Pending,
+            Mode::Open | Mode::Deaf | Mode::Reset => {
+                Pin::new(&mut self.stream).poll_write(cx, buffer)
+            }
         }
     }
 
@@ -211,8 +218,8 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // A frozen connection ends without a FIN.
-        if self.mode(cx) == Mode::Frozen {
+        // The host does not hear of the end of a silent connection.
+        if matches!(self.mode(cx), Mode::Frozen | Mode::Mute) {
             return Poll::Pending;
         }
         Pin::new(&mut self.stream).poll_shutdown(cx)

@@ -19,10 +19,12 @@ pub(super) enum What {
     Answer(Answer),
     Reset,
     Hold,
+    Carry,
     Delay(Duration),
     // On the forwarded request.
     PagesOf(u32),
     // In place of the answer that the server has given.
+    HoldAnswer,
     Lose,
     Replace(Answer),
     // On the body of an answer.
@@ -175,6 +177,12 @@ impl<'a> On<'a> {
         self.rule(What::Hold)
     }
 
+    /// Keeps the request on its way until the fault is lifted. Then it reaches the server, also if
+    /// the client has gone: what it has sent, it cannot take back.
+    pub fn carry(self) -> Fault {
+        self.rule(What::Carry)
+    }
+
     /// Forwards the request after this time.
     pub fn delay(self, time: Duration) -> Fault {
         self.rule(What::Delay(time))
@@ -183,6 +191,11 @@ impl<'a> On<'a> {
     /// Limits lists to pages of this many objects, if the client asks for pages of any size.
     pub fn pages_of(self, objects: u32) -> Fault {
         self.rule(What::PagesOf(objects))
+    }
+
+    /// Forwards the request, and answers only when the fault is lifted.
+    pub fn hold_answer(self) -> Fault {
+        self.rule(What::HoldAnswer)
     }
 
     /// Forwards the request, and breaks the connection instead of answering.

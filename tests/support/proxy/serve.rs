@@ -116,7 +116,7 @@ enum Answered {
 }
 
 impl Session {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
         let (head, body) = request.into_parts();
         let body = match body.collect().await {
             Ok(body) => body.to_bytes(),
@@ -137,13 +137,23 @@ impl Session {
                 _ => {}
             }
         }
-        let answered = match self.forward(request, &seen).await {
+        let carried = rules.iter().find(|rule| matches!(rule.what, What::Carry));
+        let forwarded = match carried {
+            Some(rule) => {
+                self.clone()
+                    .carry(rule.clone(), request, seen.clone())
+                    .await
+            }
+            None => self.forward(request, &seen).await,
+        };
+        let answered = match forwarded {
             Ok(answered) => answered,
             // When the connection to the server breaks, so does the host's.
             Err(_) => self.reset().await,
         };
         for rule in &rules {
             match &rule.what {
+                What::HoldAnswer => rule.lifted().await,
                 What::Lose => self.reset().await,
                 What::Replace(answer) => return answer.clone().into_response(),
                 _ => {}
@@ -156,6 +166,20 @@ impl Session {
     async fn reset<T>(&self) -> T {
         self.link.set_mode(Mode::Reset);
         pending().await
+    }
+
+    /// Forwards the request once the rule is lifted, whether the client still waits or not.
+    async fn carry(
+        self: Arc<Self>,
+        rule: Arc<Rule>,
+        request: Request<Full<Bytes>>,
+        seen: Seen,
+    ) -> Result<Answered> {
+        let carrying = tokio::spawn(async move {
+            rule.lifted().await;
+            self.forward(request, &seen).await
+        });
+        carrying.await?
     }
 
     async fn forward(&self, mut request: Request<Full<Bytes>>, seen: &Seen) -> Result<Answered> {

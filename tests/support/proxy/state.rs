@@ -19,7 +19,8 @@ pub(super) struct State {
     rules_changed: watch::Sender<()>,
     links: Mutex<Vec<Weak<Link>>>,
     record: Mutex<Record>,
-    is_freezing_new: AtomicBool,
+    /// What becomes of new connections.
+    new_mode: Mutex<Option<Mode>>,
     is_turning_away: AtomicBool,
     turned_away: AtomicUsize,
     /// Whether the test wants the proxy to listen, and whether it does.
@@ -121,8 +122,9 @@ impl State {
     // Connections.
 
     pub(super) fn add_link(&self, link: &Arc<Link>) {
-        if self.is_freezing_new.load(Ordering::SeqCst) {
-            link.set_mode(Mode::Frozen);
+        let mode = *lock(&self.new_mode);
+        if let Some(mode) = mode {
+            link.set_mode(mode);
         }
         let mut links = lock(&self.links);
         links.retain(|link| link.strong_count() > 0);
@@ -140,8 +142,9 @@ impl State {
         links.iter().filter(|link| link.set_mode(mode)).count()
     }
 
-    pub(super) fn freeze_new(&self, is_wanted: bool) {
-        self.is_freezing_new.store(is_wanted, Ordering::SeqCst);
+    /// New connections have this mode from now on.
+    pub(super) fn set_new_mode(&self, mode: Option<Mode>) {
+        *lock(&self.new_mode) = mode;
     }
 
     /// Turns new connections away, or stops that. Starting sets the count to 0.

@@ -118,6 +118,9 @@ fn spawn(directory: &TempDir, port: &Port, options: &ServerOptions) -> Result<Ch
     if options.tells_progress {
         command.args(["--etcd-progress-interval", "5s"]);
     }
+    if options.records_writes {
+        command.arg("--record-writes");
+    }
     if options.no_watch_cache {
         command.arg("--watch-cache=false");
     }

@@ -18,6 +18,7 @@ import (
 
 	"pilothouse.dev/tests/apiserver/internal/kinds"
 	"pilothouse.dev/tests/apiserver/internal/requests"
+	"pilothouse.dev/tests/apiserver/internal/writes"
 )
 
 // shutdownTimeout bounds how long open requests may hold up the end.
@@ -37,6 +38,8 @@ type Options struct {
 	CompactionInterval time.Duration
 	// ProgressInterval is how often etcd tells watches how far it is.
 	ProgressInterval time.Duration
+	// RecordWrites keeps a journal of all changes.
+	RecordWrites bool
 }
 
 // Server is an API server with its etcd.
@@ -70,7 +73,11 @@ func assemble(options Options, etcd *embed.Etcd) (*Server, error) {
 		return nil, err
 	}
 	counter := requests.NewCounter(genericapiserver.NewRequestInfoResolver(&config.generic.Config), loopbackAgent)
+	journal := writes.NewJournal(loopbackAgent)
 	config.generic.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
+		if options.RecordWrites {
+			handler = journal.Wrap(handler)
+		}
 		return counter.Wrap(genericapiserver.DefaultBuildHandlerChain(handler, c))
 	}
 
@@ -81,6 +88,7 @@ func assemble(options Options, etcd *embed.Etcd) (*Server, error) {
 	generic.ShutdownTimeout = shutdownTimeout
 	mux := generic.Handler.NonGoRestfulMux
 	mux.Handle("/testing/requests", adminOnly(counter))
+	mux.Handle("/testing/writes", adminOnly(journal))
 	mux.Handle("/testing/compact", adminOnly(newCompaction(etcd)))
 
 	certificate, _ := config.generic.SecureServing.Cert.CurrentCertKeyContent()
