@@ -77,9 +77,11 @@ test-slow: check-tools testserver plugins guests ## Run the tests that take minu
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
 	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo test --locked --workspace --no-fail-fast --test faults -- --ignored
 
-soak: check-tools testserver plugins guests ## Run hostile guests and files thousands of times, a whole cluster's day, a thousand stories of the collector, and thousands of stops of hosts
+soak: check-tools testserver plugins guests ## Run hostile guests and files thousands of times, a whole cluster's day, a thousand stories of the collector, thousands of stops of hosts, and a million schedules of sharing
 	$(call say,building the host and the tests)
 	cargo build --locked --workspace --all-targets
+	$(call say,sharing: a million schedules)
+	cargo test --release --locked --package pilothouse-core --lib million -- --ignored --nocapture
 	$(call say,soaking for hours)
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
 	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo test --locked --workspace --no-fail-fast --test all --test promises --test day --test ends --test hosts -- --ignored --nocapture --test-threads=1

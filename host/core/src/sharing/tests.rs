@@ -76,7 +76,7 @@ fn no_key_is_run_by_two_hosts_whatever_happens() {
 }
 
 #[test]
-#[ignore = "takes minutes: a million schedules, in release"]
+#[ignore = "takes minutes: `make soak` runs it"]
 fn no_key_is_run_by_two_hosts_in_a_million_schedules() {
     let seeds = std::env::var("SCHEDULES").map_or(1_000_000, |text| {
         text.parse().expect("SCHEDULES is a number")

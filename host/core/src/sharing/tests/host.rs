@@ -48,7 +48,7 @@ impl Host {
 
     /// The first millisecond at which this host's clock shows `time`.
     pub fn global(&self, time: Time) -> u64 {
-        self.started + (time.as_micros() as u64).div_ceil(self.rate)
+        self.started + (time.as_nanos() as u64).div_ceil(self.rate * 1_000)
     }
 
     pub fn has_right(&self, now: u64) -> bool {

@@ -284,6 +284,8 @@ impl World {
                 state.acting.remove(&shard);
                 SharingEvent::Released(shard)
             }
+            // Of several that came during a pause the last one counts: no network is in between.
+            Message::Event(SharingEvent::Offered(_)) => SharingEvent::Offered(state.offer.clone()),
             Message::Event(event) => event,
         };
         self.handle(host, event);
