@@ -201,6 +201,12 @@ async fn open(parts: &HostsParts) -> Leases {
     }
 }
 
+/// The time between two looks at whether something has happened in the hub.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long what runs may take to end when it is to be given up. After that it writes nothing more.
+const GRACE: Duration = Duration::from_millis(500);
+
 /// The pause before a watch is opened again that has ended, or that could not be opened.
 const WATCH_PAUSE: Duration = Duration::from_secs(1);
 
@@ -245,6 +251,14 @@ impl WatchOpener {
             sleep(WATCH_PAUSE).await;
             None
         })
+    }
+}
+
+/// The result of a future, if there is one. It goes on where it was, however often this is dropped.
+async fn or_never<F: Future + Unpin>(future: &mut Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
     }
 }
 

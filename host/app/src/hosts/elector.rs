@@ -19,7 +19,9 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::standing::{Standing, StandingState};
-use super::{HostsParts, Opening, REMINDER, WATCH_PAUSE, WatchOpener, clock, open, random, spawn};
+use super::{
+    HostsParts, Opening, REMINDER, WATCH_PAUSE, WatchOpener, clock, open, or_never, random, spawn,
+};
 use crate::metrics::HostsMetrics;
 
 /// The running elector.
@@ -145,7 +147,7 @@ impl Keeping {
             self.publish();
             let pause = due.saturating_sub(clock::now());
             tokio::select! {
-                answer = answered(&mut self.under_way) => self.take(answer),
+                answer = or_never(&mut self.under_way) => self.take(answer),
                 seen = changes.next() => self.election.observed(seen, clock::now()),
                 () = sleep(pause.min(REMINDER)) => {}
                 _ = &mut released, if !is_releasing => {
@@ -256,14 +258,6 @@ impl Keeping {
                 ElectionNews::NewLeader(leader) => info!(leader, "another host leads"),
             }
         }
-    }
-}
-
-/// The answer to the request that is under way, if there is one.
-async fn answered(under_way: &mut Option<UnderWay>) -> Result<Lease, LeaseError> {
-    match under_way {
-        Some(request) => request.await,
-        None => std::future::pending().await,
     }
 }
 

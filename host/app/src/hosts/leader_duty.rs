@@ -7,9 +7,8 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
-use super::DutyParts;
-use super::member_duty::{GRACE, LOOK};
 use super::standing::{Standing, StandingState};
+use super::{DutyParts, GRACE, LOOK, or_never};
 use crate::shared::Cause;
 
 /// See the module's documentation.
@@ -28,22 +27,22 @@ impl LeaderDuty {
     pub(super) async fn keep(&self) {
         let mut standing = self.standing.lock().await;
         let mut term = None;
-        let mut taking_over = false;
+        let mut taking_over = None;
         loop {
             let state = standing.seen();
             let present = state.leads.then_some(state.term);
             if term.is_some() && present != term {
                 self.stop(&state);
-                taking_over = false;
+                taking_over = None;
             }
             if present.is_some() && present != term {
                 self.begin();
-                taking_over = true;
+                taking_over = Some(Box::pin(self.parts.takeover.complete()));
             }
             term = present;
             tokio::select! {
                 () = standing.changed() => {}
-                () = self.parts.takeover.complete(), if taking_over => taking_over = false,
+                () = or_never(&mut taking_over) => taking_over = None,
             }
         }
     }

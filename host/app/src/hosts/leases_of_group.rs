@@ -108,9 +108,7 @@ impl GroupLeases {
             Err(error) => self.failed(&error),
         }
     }
-}
 
-impl GroupLeases {
     fn failed(&self, error: &LeaseError) -> SharingAnswer {
         match error {
             LeaseError::Absent => SharingAnswer::NotFound,

@@ -10,15 +10,9 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, interval};
 use tracing::info;
 
-use super::DutyParts;
 use super::member::{Member, MemberOrder, ShardChange};
+use super::{DutyParts, GRACE, LOOK, or_never};
 use crate::shared::Cause;
-
-/// The time between two looks at whether something has happened in the hub.
-pub(super) const LOOK: Duration = Duration::from_millis(20);
-
-/// How long what runs may take to end when it is to be given up. After that it writes nothing more.
-pub(super) const GRACE: Duration = Duration::from_millis(500);
 
 /// The time between two looks at which plugins there are.
 const OFFER_PERIOD: Duration = Duration::from_secs(1);
@@ -54,7 +48,7 @@ impl MemberDuty {
         let mut held = Held::default();
         let mut looks = interval(LOOK);
         let mut offers = interval(OFFER_PERIOD);
-        let mut taking_over = false;
+        let mut taking_over = None;
         loop {
             tokio::select! {
                 change = changes.recv() => {
@@ -62,11 +56,14 @@ impl MemberDuty {
                         // The member has ended, and with it the host.
                         return std::future::pending().await;
                     };
-                    taking_over |= self.change(&mut held, change);
+                    if self.change(&mut held, change) {
+                        // Anew: what was asked before the gain proves nothing for it.
+                        taking_over = Some(Box::pin(self.parts.takeover.complete()));
+                    }
                 }
                 _ = looks.tick(), if !held.ending.is_empty() => self.release(&mut held),
                 _ = offers.tick() => self.offer(&mut held),
-                () = self.parts.takeover.complete(), if taking_over => taking_over = false,
+                () = or_never(&mut taking_over) => taking_over = None,
             }
         }
     }

@@ -81,12 +81,12 @@ impl Standing {
         (sender, Self { state, right })
     }
 
-    /// What is wrong if this host counts as the leader although it could not renew in time: then
-    /// its elector has not noticed, and writes nothing, but does not give up either.
+    /// What is wrong if this host could not renew in time and nobody has noticed: then the thread
+    /// that keeps the Lease is stuck. The host writes nothing, but does not give up either.
     pub fn overdue(&self) -> Option<String> {
         let seconds = self.right.overdue()?.as_secs();
         Some(format!(
-            "this host leads, and its right to write ended {seconds} s ago: the elector is stuck"
+            "the right to write ended {seconds} s ago, and the thread that keeps the Lease has not noticed"
         ))
     }
 

@@ -10,7 +10,7 @@ use pilothouse_core::{Doubt, Hub, InformerId, Proof, ResourceVersion};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, info, warn};
 
-use super::member_duty::LOOK;
+use super::LOOK;
 use crate::metrics::HostsMetrics;
 use crate::shared::{Cause, Shared};
 
