@@ -62,6 +62,9 @@ impl Controller {
         let kept = self.keys.duty().kept_in(&duty);
         if kept != *self.keys.duty() {
             self.lose(&kept, garbage);
+            // What runs of a shard that is gained in the same moment, as under another division, may
+            // write, but its end counts for nothing either.
+            self.running.relinquish(&kept, Relinquish::Finish);
         }
         self.tenure.pending = (kept != duty).then_some(Pending { duty, doubt });
     }

@@ -425,6 +425,34 @@ fn another_number_of_shards_assigns_the_keys_anew_and_none_runs_twice_at_once() 
 }
 
 #[test]
+fn what_a_key_asks_for_that_ran_while_its_shard_was_lost_and_promised_again_counts_for_nothing() {
+    let (mut rig, id) = with(|_, _| {
+        let later = FollowUp {
+            next: NextRun::After(Duration::from_secs(3)),
+            ..FollowUp::default()
+        };
+        Ok(Outcome {
+            follow_up: later,
+            ..Outcome::default()
+        })
+    });
+    set(&mut rig, duties(&[0, 1]), Relinquish::Finish);
+    drop(
+        rig.hub
+            .set_duties(duties(&[0, 1, 2]), Relinquish::Finish, rig.now),
+    );
+    let first = rig.take().unwrap();
+    // All of three shards is all of one. But one of the three is still to be gained, so the one is,
+    // too.
+    rig.hub.configure(id, &in_shards(1), rig.now);
+    assert!(status(&rig).held_shards.is_empty());
+    rig.finish(first.run());
+    set(&mut rig, Duties::none(), Relinquish::Finish);
+    rig.now += Duration::from_secs(4);
+    assert!(is_idle(&mut rig));
+}
+
+#[test]
 fn a_plugin_that_has_left_is_unfinished_until_its_last_key_has_ended() {
     let (mut rig, id) = with(nothing);
     let reconcile = rig.take().unwrap();
