@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
 
 	"pilothouse.dev/tests/apiserver/internal/server"
@@ -59,6 +60,7 @@ func parseFlags(arguments []string) (server.Options, error) {
 	flags.Var(tokens, "token", "a further user, known by this token; may be repeated")
 	flags.DurationVar(&options.CompactionInterval, "etcd-compaction-interval", 5*time.Minute, "how often to compact etcd; 0 never does")
 	flags.DurationVar(&options.ProgressInterval, "etcd-progress-interval", 0, "how often etcd tells watches how far it is, in clusters 5s; 0 is etcd's default")
+	flags.Func("feature-gates", "features to switch on or off, as kube-apiserver takes them: NAME=true|false[,...]", utilfeature.DefaultMutableFeatureGate.Set)
 	flags.BoolVar(&options.RecordWrites, "record-writes", false, "keep a journal of all changes, and who made them, for /testing/writes")
 	quietLogging(flags)
 

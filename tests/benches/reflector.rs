@@ -196,7 +196,7 @@ async fn ours(kubeconfig: &str) -> Result<Sink> {
     let mut sink = Sink(Arc::new(Mutex::new(cache)));
     let seen = sink.clone();
     let list_watch = cluster
-        .list_watch(&informer_key, Detail::Full, WatchSettings::default())
+        .list_watch(&informer_key, Detail::Full.into(), WatchSettings::default())
         .await?;
     let is_full = async {
         while seen.0.lock().expect("no panic").len() < PODS {

@@ -235,7 +235,7 @@ async fn a_cache_survives(server: &Server, seed: u64, time: Duration) -> Result<
     let list_watch = cluster
         .list_watch(
             &InformerKey::all(kind.clone()),
-            Detail::Full,
+            Detail::Full.into(),
             WatchSettings::default(),
         )
         .await?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::jiff::Timestamp;
+use pilothouse_core::{DividedBy, Division};
 use pilothouse_tests::proxy::Proxy;
 use pilothouse_tests::{Change, Host, HostOptions, Server, ServerOptions, plugin_directory};
 use serde_json::Value;
@@ -15,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::followed::Followed;
 use crate::journal::{Journal, Judged, Terms};
-use crate::load::{LEDGER_SHARDS, Load, shard_of};
+use crate::load::{Load, shard_of};
 
 /// The Lease for which the hosts compete.
 pub const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases/pilothouse";
@@ -90,8 +91,12 @@ pub struct Group {
     pub journal: Journal,
     pub times: Times,
     pub namespace: String,
+    /// The namespaces of the ledger's entries.
+    pub entries: Vec<String>,
     /// Whether the hosts share. Otherwise one leads.
     pub shares: bool,
+    /// How the keys of the ledger are divided.
+    division: Division,
     leases: Followed,
     /// The user of each process that has competed.
     users: BTreeMap<String, String>,
@@ -102,13 +107,23 @@ pub struct Group {
 impl Group {
     /// A server and so many hosts, none of which runs yet.
     pub async fn of(size: usize, times: Times, guests: &[&str]) -> Result<Self> {
+        Self::before(ServerOptions::default(), size, times, guests).await
+    }
+
+    /// As [`Group::of`], with a server that has these options, too.
+    pub async fn before(
+        server: ServerOptions,
+        size: usize,
+        times: Times,
+        guests: &[&str],
+    ) -> Result<Self> {
         let names: Vec<String> = (0..size).map(|number| format!("host-{number}")).collect();
         let others = [String::from("client-go")];
         let users = names.iter().chain(&others);
         let server = ServerOptions {
             tokens: users.map(|name| format!("{name}={name}")).collect(),
             records_writes: true,
-            ..ServerOptions::default()
+            ..server
         };
         let server = Server::start_own(server).await?;
         let mut members = Vec::new();
@@ -128,6 +143,8 @@ impl Group {
         leases.add(&server.api, "leases", collection.to_owned());
         Ok(Self {
             shares: false,
+            division: Division::UNDIVIDED,
+            entries: vec![namespace.clone()],
             leases,
             users: BTreeMap::new(),
             server,
@@ -241,12 +258,21 @@ impl Group {
         }
     }
 
-    /// Divides the keys of the ledger, for hosts that start after it.
-    pub fn divide_the_ledger(&self) -> Result<()> {
-        for member in &self.members {
-            let settings = member.plugins.path().join("ledger.toml");
-            std::fs::write(settings, format!("shards = {LEDGER_SHARDS}\n"))?;
+    /// Divides the keys of the ledger, for hosts that start after it. If by namespace, there will
+    /// be entries in several.
+    pub async fn divide_the_ledger(&mut self, division: Division) -> Result<()> {
+        let Division { shards, by } = division;
+        let mut settings = format!("shards = {shards}\n");
+        if by == DividedBy::Namespace {
+            settings.push_str("shard-by = \"namespace\"\n");
+            for _ in 0..2 * shards.get() {
+                self.entries.push(self.server.namespace().await?);
+            }
         }
+        for member in &self.members {
+            std::fs::write(member.plugins.path().join("ledger.toml"), &settings)?;
+        }
+        self.division = division;
         Ok(())
     }
 
@@ -291,7 +317,9 @@ impl Group {
         let deletions = load.deletions();
         if self.shares {
             let terms = Terms::of_members(&leases, &self.journal.members());
-            return self.journal.judge(&terms, &deletions, shard_of);
+            return self
+                .journal
+                .judge(&terms, &deletions, |write| shard_of(write, self.division));
         }
         let terms = Terms::of_a_leader(&leases, &self.users);
         self.journal.judge(&terms, &deletions, |_| String::new())

@@ -2,14 +2,13 @@
 //! the ledger whose wish changes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use parking_lot::Mutex;
-use pilothouse_core::ObjectKey;
+use pilothouse_core::{Division, ObjectKey};
 use pilothouse_tests::{Api, Change, Random, ServerWrite, What, all_of, containers, name_of};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -21,9 +20,6 @@ use crate::journal::Deletions;
 
 /// The plugins that the load is for.
 pub const PLUGINS: [&str; 2] = ["replicaset", "ledger"];
-
-/// Into how many shards the keys of the ledger are divided, where hosts share.
-pub const LEDGER_SHARDS: u32 = 4;
 
 /// How many pods each ReplicaSet has.
 const REPLICAS: usize = 2;
@@ -44,13 +40,38 @@ impl Amount {
     };
 }
 
+/// The namespaces of the entries, which take turns.
+#[derive(Clone)]
+struct Entries(Vec<String>);
+
+impl Entries {
+    /// Where all of them are.
+    fn collection(&self) -> String {
+        match &*self.0 {
+            [namespace] => format!("/api/v1/namespaces/{namespace}/configmaps"),
+            _ => "/api/v1/configmaps".to_owned(),
+        }
+    }
+
+    /// Where an entry is, and its copies.
+    fn beside(&self, name: &str) -> String {
+        let number = name.trim_start_matches("entry-").parse().unwrap_or(0);
+        let namespace = &self.0[number % self.0.len()];
+        format!("/api/v1/namespaces/{namespace}/configmaps")
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.beside(name))
+    }
+}
+
 /// The load, which goes on until it is dropped or stopped.
 pub struct Load {
     api: Api,
     amount: Amount,
     pods: String,
     sets: String,
-    entries: String,
+    entries: Entries,
     /// Those of pods and ConfigMaps.
     changes: Followed,
     /// The wish of each entry.
@@ -74,7 +95,7 @@ impl Load {
             amount,
             pods: group.path("pods"),
             sets: group.path("apps/replicasets"),
-            entries: group.path("configmaps"),
+            entries: Entries(group.entries.clone()),
             changes: Followed::default(),
             wishes: Arc::default(),
             is_over: Arc::default(),
@@ -82,7 +103,7 @@ impl Load {
         };
         load.changes.add(&load.api, "pods", load.pods.clone());
         load.changes
-            .add(&load.api, "configmaps", load.entries.clone());
+            .add(&load.api, "configmaps", load.entries.collection());
         all_of((0..amount.sets).map(|number| load.create_set(number))).await?;
         all_of((0..amount.entries).map(|number| load.create_entry(number))).await?;
         Ok(load)
@@ -109,8 +130,11 @@ impl Load {
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": name, "labels": {"ledger": "true"}}, "data": {"wish": "begin"},
         });
-        self.wishes.lock().insert(name, "begin".into());
-        self.api.create(&self.entries, &entry).await.map(drop)
+        self.wishes.lock().insert(name.clone(), "begin".into());
+        self.api
+            .create(&self.entries.beside(&name), &entry)
+            .await
+            .map(drop)
     }
 
     /// Goes on to change the objects.
@@ -131,7 +155,7 @@ impl Load {
     pub async fn wish(&self, entry: usize, wish: &str) -> Result<()> {
         let name = format!("entry-{entry}");
         self.wishes.lock().insert(name.clone(), wish.to_owned());
-        let path = format!("{}/{name}", self.entries);
+        let path = self.entries.path(&name);
         let patch = json!({"data": {"wish": wish}});
         self.api.merge(&path, &patch).await.map(drop)
     }
@@ -184,7 +208,7 @@ impl Load {
                 ));
             }
         }
-        let maps = self.list(&self.entries).await?;
+        let maps = self.list(&self.entries.collection()).await?;
         let wish_of = |name: &str| {
             let map = maps.iter().find(|map| name_of(map) == name);
             map.map(|map| map["data"]["wish"].clone())
@@ -258,16 +282,15 @@ impl Load {
     }
 }
 
-/// The shard of the key that has written this.
-pub fn shard_of(write: &ServerWrite) -> String {
+/// The shard of the key that has written this, where the keys of the ledger are so divided.
+pub fn shard_of(write: &ServerWrite, division: Division) -> String {
     if write.resource != "configmaps" {
         return "replicaset/0-of-1".to_owned();
     }
     let copy = write.name.trim_end_matches("-second");
     let entry = ObjectKey::new(&write.namespace, copy.trim_end_matches("-first"));
-    let shards = NonZeroU32::new(LEDGER_SHARDS).expect("it is not 0");
-    let index = pilothouse_core::shard_of(entry.parts(), shards);
-    format!("ledger/{index}-of-{LEDGER_SHARDS}")
+    let index = division.shard_of(entry.parts());
+    format!("ledger/{index}-of-{division}")
 }
 
 fn text(value: &Value) -> String {
@@ -286,7 +309,7 @@ fn owner(pod: &Value) -> &Value {
 struct Changer {
     api: Api,
     pods: String,
-    entries: String,
+    entries: Entries,
     changes: Arc<Mutex<Vec<Change>>>,
     is_over: Arc<AtomicBool>,
     wishes: Arc<Mutex<BTreeMap<String, String>>>,
@@ -333,7 +356,7 @@ impl Changer {
         let Some(name) = self.random.one_of(&names) else {
             return Ok(());
         };
-        let path = format!("{}/{name}", self.entries);
+        let path = self.entries.path(name);
         let patch = json!({"data": {"wish": format!("turn {turn}")}});
         self.api.merge(&path, &patch).await.map(drop)
     }

@@ -18,6 +18,7 @@ mod followed;
 mod group;
 mod journal;
 mod load;
+mod namespaces;
 mod neighbours;
 mod pauses;
 mod shares;
@@ -28,6 +29,7 @@ mod window;
 use std::time::Duration;
 
 use anyhow::Result;
+use pilothouse_core::DividedBy;
 use pilothouse_tests::chosen;
 
 use crate::ends::End;
@@ -107,7 +109,22 @@ async fn what_a_new_version_of_a_plugin_has_written_the_old_one_does_not_write_a
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_key_is_run_by_two_of_the_hosts_that_share_whatever_happens_to_them() -> Result<()> {
-    shares::run(6, Times::SHORT, 13).await
+    shares::run(6, Times::SHORT, DividedBy::Name, 13).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hosts_that_cache_only_their_own_namespaces_run_no_key_twice_either() -> Result<()> {
+    shares::run(6, Times::SHORT, DividedBy::Namespace, 15).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_host_caches_the_namespaces_of_its_shards_which_the_server_selects() -> Result<()> {
+    namespaces::each_caches_its_own(true, Times::SHORT).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_host_caches_the_namespaces_of_its_shards_whatever_the_server_sends() -> Result<()> {
+    namespaces::each_caches_its_own(false, Times::SHORT).await
 }
 
 /// How often a long test does what it does. `PILOTHOUSE_HOSTS_ROUNDS` says another number.
@@ -148,7 +165,13 @@ async fn hosts_that_are_cut_off_a_hundred_times_write_nothing_stale() -> Result<
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes half an hour; make soak"]
 async fn no_key_is_run_by_two_of_the_hosts_that_share_in_hundreds_of_accidents() -> Result<()> {
-    shares::run(rounds(300)?, Times::SHORT, 14).await
+    shares::run(rounds(300)?, Times::SHORT, DividedBy::Name, 14).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes half an hour; make soak"]
+async fn hosts_that_cache_only_their_own_namespaces_survive_hundreds_of_accidents() -> Result<()> {
+    shares::run(rounds(300)?, Times::SHORT, DividedBy::Namespace, 16).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

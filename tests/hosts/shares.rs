@@ -1,12 +1,21 @@
 //! Hosts that share plugins and keys, while they are stopped, killed, told to end and cut off.
 
+use std::num::NonZeroU32;
+
 use anyhow::{Result, ensure};
+use pilothouse_core::{DividedBy, Division};
 use pilothouse_tests::Random;
 use tokio::time::sleep;
 
 use crate::cuts::{CUTS, cut};
 use crate::group::{Group, Times};
 use crate::load::{Amount, Load, PLUGINS};
+
+/// Four shards.
+pub fn in_four(by: DividedBy) -> Division {
+    let shards = NonZeroU32::new(4).expect("it is not 0");
+    Division { shards, by }
+}
 
 /// What happens to a host.
 #[derive(Clone, Copy, Debug)]
@@ -26,12 +35,12 @@ const ACCIDENTS: [Accident; 4] = [
 
 /// So many accidents, one after the other, each to any of three hosts, for any time up to twice the
 /// lease duration.
-pub async fn run(rounds: usize, times: Times, seed: u64) -> Result<()> {
+pub async fn run(rounds: usize, times: Times, by: DividedBy, seed: u64) -> Result<()> {
     println!("seed {seed}");
     let mut random = Random(seed);
     let mut group = Group::of(3, times, &PLUGINS).await?;
     group.shares = true;
-    group.divide_the_ledger()?;
+    group.divide_the_ledger(in_four(by)).await?;
     for number in 0..3 {
         group.start_host(number).await?;
     }

@@ -389,7 +389,7 @@ async fn follow(
     let cache = Sink::new(&informer_key.kind, &rig.namespace);
     let list_watch = rig
         .cluster
-        .list_watch(informer_key, Detail::Full, settings)
+        .list_watch(informer_key, Detail::Full.into(), settings)
         .await?;
     let mut sink = cache.clone();
     tokio::select! {

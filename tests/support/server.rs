@@ -38,6 +38,9 @@ pub struct ServerOptions {
     pub tells_progress: bool,
     /// Keeps a journal of who has changed what ([`Server::writes`]).
     pub records_writes: bool,
+    /// Sends those who ask for objects of some namespaces only these (KEP-5866). Otherwise it sends
+    /// all.
+    pub selects_shards: bool,
 }
 
 pub struct Server {

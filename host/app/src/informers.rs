@@ -1,6 +1,5 @@
-//! One list-watch per informer, however many plugins use it. While plugins need more or less of
-//! each object than it brings, a second list-watch runs beside it and replaces it when it has
-//! caught up.
+//! One list-watch per informer, however many plugins use it. While plugins need more or less than
+//! it brings, a second list-watch runs beside it and replaces it when it has caught up.
 
 mod budget;
 pub mod errors;
@@ -16,7 +15,7 @@ use std::time::Duration;
 
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::watch::{CacheSink, WatchSettings, WatchState};
-use pilothouse_core::{Cache, Detail, Hub, InformerId, InformerKey, RECHECK_INTERVAL};
+use pilothouse_core::{Cache, Extent, Hub, InformerId, InformerKey, RECHECK_INTERVAL};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::metrics::Metrics;
@@ -58,7 +57,7 @@ struct Running {
 /// A list-watch that feeds a cache, or that is going to.
 #[derive(Clone)]
 struct Follower {
-    detail: Detail,
+    extent: Extent,
     task: AbortHandle,
     /// What this list-watch brings is ignored from now on. Set while the hub is held, so that
     /// nothing of it reaches the cache afterwards.
@@ -74,26 +73,26 @@ impl Follower {
 }
 
 impl Running {
-    /// Decides which list-watch to start, if any, now that plugins need `detail` of each object in
-    /// this cache. The hub must be held.
-    fn begin(&mut self, detail: Detail, cache: &Cache) -> Begin {
+    /// Decides which list-watch to start, if any, now that plugins need this much in this cache.
+    /// The hub must be held.
+    fn begin(&mut self, extent: Extent, cache: &Cache) -> Begin {
         // A retired follower means that the successor has taken over since.
         let has_ended = self.follower.is_retired.load(Ordering::SeqCst);
         if let Some(successor) = self.successor.take_if(|_| has_ended) {
             self.follower = successor;
         }
         let successor = self.successor.as_ref();
-        if successor.is_some_and(|successor| successor.detail == detail) {
+        if successor.is_some_and(|successor| successor.extent == extent) {
             return Begin::Nothing;
         }
         if let Some(successor) = self.successor.take() {
             successor.retire();
         }
-        // A list-watch with this detail may have listed before the plugins needed less for a
+        // A list-watch with this extent may have listed before the plugins needed less for a
         // while. The cache was cut down meanwhile, and the list-watch will not list again by
         // itself.
-        let will_be_synced = cache.is_initial() || cache.is_synced(detail);
-        if self.follower.detail == detail && will_be_synced {
+        let will_be_synced = cache.is_initial() || cache.is_synced(extent);
+        if self.follower.extent == extent && will_be_synced {
             return Begin::Nothing;
         }
         if !cache.is_initial() {
@@ -142,8 +141,20 @@ impl Watches {
         for id in unwanted {
             self.end(id);
         }
-        for (id, (informer_key, detail)) in wanted {
-            self.bring(id, informer_key, detail);
+        for (id, (informer_key, extent)) in wanted {
+            match extent.namespaces.is_none() {
+                true => self.vacate(id),
+                false => self.bring(id, informer_key, extent),
+            }
+        }
+    }
+
+    /// Stops an informer of which no key that this host runs can read an object.
+    fn vacate(&mut self, id: InformerId) {
+        if self.running.contains_key(&id) {
+            self.end(id);
+            let vacate = |hub: &mut Hub, now| hub.vacate(id, now);
+            self.shared.change(Cause::Plugins, vacate);
         }
     }
 
@@ -163,12 +174,12 @@ impl Watches {
         self.metrics.remove_informer(&running.informer_key);
     }
 
-    /// Makes sure that a list-watch brings this much of each object into an informer's cache.
-    fn bring(&mut self, id: InformerId, informer_key: InformerKey, detail: Detail) {
+    /// Makes sure that a list-watch brings this much into an informer's cache.
+    fn bring(&mut self, id: InformerId, informer_key: InformerKey, extent: Extent) {
         let begin = match self.running.get_mut(&id) {
             None => Begin::Follower,
             Some(running) => self.shared.read(Cause::Plugins, |hub| {
-                running.begin(detail, &hub.snapshot().informers[id])
+                running.begin(extent, &hub.snapshot().informers[id])
             }),
         };
         let is_successor = |running: &Running| running.successor.is_some();
@@ -179,7 +190,7 @@ impl Watches {
         match begin {
             Begin::Nothing => {}
             Begin::Follower => {
-                let follower = self.start(id, informer_key.clone(), detail, None);
+                let follower = self.start(id, informer_key.clone(), extent, None);
                 let running = Running {
                     informer_key,
                     follower,
@@ -189,7 +200,7 @@ impl Watches {
             }
             Begin::Successor => {
                 let old = self.running.get(&id).map(|old| old.follower.clone());
-                let successor = self.start(id, informer_key, detail, old);
+                let successor = self.start(id, informer_key, extent, old);
                 if let Some(running) = self.running.get_mut(&id) {
                     running.successor = Some(successor);
                 }
@@ -202,14 +213,14 @@ impl Watches {
         &mut self,
         id: InformerId,
         informer_key: InformerKey,
-        detail: Detail,
+        extent: Extent,
         predecessor: Option<Follower>,
     ) -> Follower {
         let is_retired = Arc::<AtomicBool>::default();
         let feed = Feed::new(
             id,
             informer_key.clone(),
-            detail,
+            extent,
             is_retired.clone(),
             predecessor,
         );
@@ -229,7 +240,7 @@ impl Watches {
                     sink.count(metrics.add_informer(&informer_key, &resource));
                 }
                 match cluster
-                    .list_watch(&informer_key, detail, settings.clone())
+                    .list_watch(&informer_key, extent, settings.clone())
                     .await
                 {
                     Ok(list_watch) => {
@@ -249,7 +260,7 @@ impl Watches {
             }
         });
         Follower {
-            detail,
+            extent,
             task,
             is_retired,
         }

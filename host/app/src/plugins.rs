@@ -132,6 +132,10 @@ impl Supervisor {
                     self.watches.adjust();
                     continue;
                 }
+                () = self.shared.extents_changed() => {
+                    self.watches.adjust();
+                    continue;
+                }
                 Some(command) = self.commands.recv() => HostEvent::Command(command),
                 // A file for which there was no room is loaded again then.
                 () = tokio::time::sleep(RECHECK_INTERVAL), if is_waiting => self.read_directory(),

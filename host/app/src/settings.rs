@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use pilothouse_cluster::Identity;
-use pilothouse_core::{ControllerSettings, Granted, Grants, Kind, Manifest};
+use pilothouse_core::{ControllerSettings, Division, Granted, Grants, Kind, Manifest};
 use pilothouse_wasm::{LimitPolicy, RunOptions};
 use serde::Deserialize;
 
@@ -61,6 +61,8 @@ pub struct SettingsFile {
     /// How many parts its keys are divided into, which hosts that share may run each for itself.
     #[serde(default, deserialize_with = "parse::shards")]
     pub shards: Option<NonZeroU32>,
+    /// By what they are divided.
+    pub shard_by: Option<ShardBy>,
     /// Every object is reconciled again after one to two times this period; zero means never.
     #[serde(default, deserialize_with = "parse::duration")]
     pub resync: Option<Duration>,
@@ -81,6 +83,16 @@ pub struct SettingsFile {
     /// The plugin's own configuration.
     #[serde(default)]
     pub config: toml::Table,
+}
+
+/// By what a plugin's keys are divided into shards.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShardBy {
+    /// By namespace and name.
+    Name,
+    /// By namespace: a host caches only the namespaces of its shards.
+    Namespace,
 }
 
 /// Limits of one reconcile.
@@ -159,6 +171,7 @@ impl SettingsFile {
             weight: self.weight.or(defaults.weight),
             concurrency: self.concurrency.or(defaults.concurrency),
             shards: self.shards.or(defaults.shards),
+            shard_by: self.shard_by.or(defaults.shard_by),
             resync: self.resync.or(defaults.resync),
             reuse_instances: self.reuse_instances.or(defaults.reuse_instances),
             verify: self.verify.or(defaults.verify),
@@ -191,7 +204,7 @@ impl SettingsFile {
         ControllerSettings {
             config: self.config_json(),
             concurrency: self.concurrency.unwrap_or(concurrency),
-            shards: self.shards.unwrap_or(NonZeroU32::MIN),
+            division: self.division(),
             weight: self.weight.unwrap_or(1),
             resync: resync.filter(|period| !period.is_zero()),
             secret_values: self.secret_values.unwrap_or(false),
@@ -207,6 +220,14 @@ impl SettingsFile {
             field_manager: self.field_manager.clone(),
             reporting_controller: self.reporting_controller.clone(),
             user: self.identity.as_ref().map(Identity::to_string),
+        }
+    }
+
+    fn division(&self) -> Division {
+        let shards = self.shards.unwrap_or(NonZeroU32::MIN);
+        match self.shard_by {
+            None | Some(ShardBy::Name) => Division::by_name(shards),
+            Some(ShardBy::Namespace) => Division::by_namespace(shards),
         }
     }
 

@@ -33,6 +33,8 @@ pub struct Shared {
     kinds_wanted: Notify,
     /// Notified whenever an object that says which kinds there are has come, changed or gone.
     kinds_redefined: Notify,
+    /// Informers may have to bring other namespaces.
+    extents_changed: Notify,
     holds: Holds,
     started: tokio::time::Instant,
 }
@@ -52,6 +54,7 @@ impl Shared {
             quarantine_began: Notify::new(),
             kinds_wanted: Notify::new(),
             kinds_redefined: Notify::new(),
+            extents_changed: Notify::new(),
             holds: Holds::default(),
             started: tokio::time::Instant::now(),
         }
@@ -206,6 +209,16 @@ impl Shared {
     /// Waits until there may be other kinds.
     pub async fn kinds_redefined(&self) {
         self.kinds_redefined.notified().await;
+    }
+
+    /// Other shards run here than before: has informers bring their namespaces.
+    pub fn change_extents(&self) {
+        self.extents_changed.notify_one();
+    }
+
+    /// Waits until informers may have to bring other namespaces.
+    pub async fn extents_changed(&self) {
+        self.extents_changed.notified().await;
     }
 
     /// Gives informers to the kinds of patterns that reconciles have asked about, as far as there

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pilothouse_core::{
-    BrokenKey, ControllerStatus, Detail, Hub, InformerKey, InformerStatus, Kind, LoopingKey,
-    Manifest, PluginEntry, PluginState, SubjectKey, Time,
+    BrokenKey, ControllerStatus, Detail, DividedBy, Hub, InformerKey, InformerStatus, Kind,
+    LoopingKey, Manifest, PluginEntry, PluginState, SubjectKey, Time,
 };
 use serde::Serialize;
 
@@ -83,6 +83,9 @@ pub struct PluginStatus {
 pub struct Shards {
     /// Into how many shards they are divided.
     pub of: u32,
+    /// They are divided by namespace, and not by name.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_namespace: bool,
     /// Those that this host runs.
     pub here: BTreeSet<u32>,
     /// Those of `here` that wait until the caches were shown to be up to date.
@@ -95,16 +98,18 @@ pub struct Shards {
 
 impl Shards {
     fn of(controller: &ControllerStatus, sharing: &SharingState) -> Self {
-        let of = controller.shards.get();
+        let division = controller.division;
         let mut elsewhere: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
         for (shard, owner) in &sharing.owners {
-            if *shard.plugin == *controller.name && shard.of == of && *owner != sharing.member {
+            if *shard.plugin == *controller.name && shard.of == division && *owner != sharing.member
+            {
                 let shards = elsewhere.entry(owner.to_string()).or_default();
                 shards.insert(shard.index);
             }
         }
         Self {
-            of,
+            of: division.shards.get(),
+            by_namespace: division.by == DividedBy::Namespace,
             here: controller.held_shards.clone(),
             pending: controller.pending_shards.clone(),
             elsewhere,
@@ -208,6 +213,8 @@ pub struct InformerState {
     pub informer: String,
     /// How much of each object is fetched and kept.
     pub detail: &'static str,
+    /// The objects of which namespaces: `all`, or how many of 64 parts of them.
+    pub namespaces: String,
     pub synced: bool,
     /// Why the cache may be behind.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -266,11 +273,12 @@ impl StatusSources {
         let watch_errors = self.watch_errors.all();
         let state = |informer: InformerStatus| InformerState {
             informer: informer.informer_key.to_string(),
-            detail: match informer.detail {
+            detail: match informer.extent.detail {
                 Detail::Metadata => "metadata",
                 Detail::WithoutValues => "without values",
                 Detail::Full => "full",
             },
+            namespaces: informer.extent.namespaces.to_string(),
             synced: informer.is_synced,
             reason: reason(watch_errors.get(&informer.informer_key)),
             objects: informer.objects,
@@ -522,6 +530,7 @@ mod tests {
     fn a_table_says_who_runs_a_plugin_unless_this_host_runs_all_of_it() {
         let shards = |of, here: &[u32], elsewhere: &[(&str, &[u32])]| Shards {
             of,
+            by_namespace: false,
             here: here.iter().copied().collect(),
             pending: BTreeSet::new(),
             elsewhere: elsewhere

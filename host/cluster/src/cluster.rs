@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use pilothouse_core::{
-    Author, Detail, InformerKey, Kind, ObjectKey, ReadFailure, ResourceVersion, Write, WriteAnswer,
+    Author, Extent, InformerKey, Kind, ObjectKey, ReadFailure, ResourceVersion, Write, WriteAnswer,
 };
 
 use crate::client::Client;
@@ -61,12 +61,12 @@ impl ApiCluster {
         &self.discovery
     }
 
-    /// The list-watch of an informer that keeps `detail` of each object. It sends nothing before it
+    /// The list-watch of an informer that brings this much. It sends nothing before it
     /// is run; this call asks discovery if the kind is not known yet.
     pub async fn list_watch(
         &self,
         informer_key: &InformerKey,
-        detail: Detail,
+        extent: Extent,
         settings: WatchSettings,
     ) -> Result<ListWatch, DiscoveryError> {
         let resource = self.discovery.resolve(&informer_key.kind).await?;
@@ -78,7 +78,7 @@ impl ApiCluster {
             self.client.clone(),
             resource,
             informer_key.clone(),
-            detail,
+            extent,
             settings,
             seed,
         );

@@ -21,7 +21,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_core::{Delta, Detail, InformerKey, Kind, Listing, ResourceVersion};
+use pilothouse_core::{Delta, Extent, InformerKey, Kind, Listing, ResourceVersion};
 use tokio::time::Instant;
 
 pub use error::{StreamError, WatchError};
@@ -80,14 +80,15 @@ impl ListWatch {
         client: Client,
         resource: Arc<Resource>,
         informer_key: InformerKey,
-        detail: Detail,
+        extent: impl Into<Extent>,
         settings: WatchSettings,
         seed: u64,
     ) -> Self {
         let query = Query {
             informer_key: informer_key.clone(),
             resource,
-            detail,
+            extent: extent.into(),
+            is_selector_refused: false,
         };
         Self {
             machine: WatchMachine::new(settings.clone(), seed),
@@ -216,7 +217,7 @@ impl ListWatch {
             let failure = WatchFailure::of_list(self.requests.name(), &bad);
             (Unfinished::Failed(failure.class), failure)
         })?;
-        let listing = initial.into_listing(listed, self.requests.detail());
+        let listing = initial.into_listing(listed, self.requests.extent());
         self.replace_all(listing, sink);
         Ok(())
     }
@@ -238,7 +239,7 @@ impl ListWatch {
             Ok(None) => Duration::ZERO.into(),
             Ok(Some(listed)) => {
                 let pages = std::mem::take(&mut self.pages);
-                let listing = pages.into_listing(listed, self.requests.detail());
+                let listing = pages.into_listing(listed, self.requests.extent());
                 self.replace_all(listing, sink);
                 Duration::ZERO.into()
             }
@@ -363,11 +364,15 @@ impl ListWatch {
     ) -> Result<(), WatchFailure> {
         let is_deletion = matches!(change.what, WatchChangeKind::Delete);
         match self.machine.advance(&change.version, true) {
+            Order::New if !self.requests.wants(&change.key) => {
+                sink.apply(Delta::Bookmark(change.version));
+                Ok(())
+            }
             Order::New => {
                 self.take(change, sink).await;
                 Ok(())
             }
-            Order::Same if is_deletion => {
+            Order::Same if is_deletion && self.requests.wants(&change.key) => {
                 self.take(change, sink).await;
                 Ok(())
             }

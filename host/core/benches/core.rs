@@ -219,6 +219,7 @@ fn scope(subscribed: Subscribed) -> Scope {
         informer: INFORMER,
         subscribed,
         is_narrowed: false,
+        is_divisible: false,
     };
     let of_pods = KindScope {
         parts: vec![part],

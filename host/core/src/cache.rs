@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use crate::model::detail::Detail;
+use crate::model::extent::Extent;
 use crate::model::informer_key::InformerKey;
 use crate::model::key::{KeyRef, Kind, ObjectKey, ResourceVersion};
 use crate::model::label_bits::WantedBits;
@@ -54,8 +55,8 @@ pub struct Cache {
     /// any more, and indexes that no plugin uses any more still hold postings.
     is_loose: bool,
     resource_version: ResourceVersion,
-    /// How much of each object the last complete list contained. `None` before the first list.
-    synced: Option<Detail>,
+    /// How much the last complete list contained. `None` before the first list.
+    synced: Option<Extent>,
     /// How often something older than the cached state was dropped.
     stale: u64,
     /// How often a wrong cached state was corrected.
@@ -116,9 +117,11 @@ impl Cache {
         &self.schema
     }
 
-    /// True if a complete list with at least this much of each object has been stored.
-    pub fn is_synced(&self, detail: Detail) -> bool {
-        self.synced.is_some_and(|synced| synced >= detail)
+    /// True if a complete list with at least this much has been stored.
+    pub fn is_synced(&self, extent: impl Into<Extent>) -> bool {
+        let extent = extent.into();
+        let synced = self.synced;
+        extent.namespaces.is_none() || synced.is_some_and(|synced| synced.covers(extent))
     }
 
     /// True if no complete list has been stored yet.
@@ -258,11 +261,18 @@ impl Cache {
         }
     }
 
+    /// Some objects may contain no more than this.
+    fn lack_above(&mut self, detail: Detail) {
+        if let Some(synced) = &mut self.synced {
+            synced.detail = synced.detail.min(detail);
+        }
+    }
+
     /// Changes the schema to what is needed now.
     fn adapt(&mut self) {
         let schema = self.layout.schema(self.schema.generation() + 1);
         // Objects that come from now on may contain less.
-        self.synced = self.synced.map(|synced| synced.min(schema.detail()));
+        self.lack_above(schema.detail());
         // Cached objects are projected like this already. The generation stays, so that none is
         // projected again.
         if schema.cuts_as(&self.schema) {
@@ -309,8 +319,8 @@ impl Cache {
     /// readable again.
     pub(crate) fn follow_state(&mut self, other: &Self) -> Vec<ObjectKey> {
         self.resource_version = other.resource_version.clone();
-        let detail = self.schema.detail();
-        self.synced = other.synced.map(|synced| synced.min(detail));
+        self.synced = other.synced;
+        self.lack_above(self.schema.detail());
         self.stale = other.stale;
         self.repairs = other.repairs;
         self.gone = other.gone.clone();
@@ -490,7 +500,7 @@ impl Cache {
             objects,
             unreadable,
             resource_version,
-            detail,
+            extent,
             is_rollback,
         } = listing;
         // A list older than the cache is dropped, unless the server is known to have been rolled
@@ -523,7 +533,8 @@ impl Cache {
         }
         // The detail is what was asked for, unless less has arrived: the list may already have
         // been under way when the wanted detail changed.
-        self.synced = Some(brought.unwrap_or(detail).min(detail));
+        self.synced = Some(extent);
+        self.lack_above(brought.unwrap_or(extent.detail));
         changes
     }
 

@@ -24,12 +24,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cache::snapshot::{InformerId, Snapshot};
-use crate::cache::{Cache, Change, Delta, Subscribed};
+use crate::cache::{Cache, Change, Delta, Listing, Subscribed};
 use crate::hub::gate::GateId;
 use crate::model::detail::Detail;
+use crate::model::extent::Extent;
 use crate::model::informer_key::InformerKey;
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
+use crate::model::namespaces::Namespaces;
 use crate::model::object::Schema;
 use crate::model::subject_key::SubjectKey;
 use crate::plan::confirm::Confirmed;
@@ -436,12 +438,52 @@ impl Hub {
         self.renew_duty(id, &mut Garbage::default(), now);
     }
 
-    /// The informers that must run now, and how much of each object they must bring.
-    pub fn wanted(&self) -> BTreeMap<InformerId, (InformerKey, Detail)> {
+    /// The informers that must run now, and how much they must bring. An informer of no namespace
+    /// needs no list-watch: see [`vacate`](Self::vacate).
+    pub fn wanted(&self) -> BTreeMap<InformerId, (InformerKey, Extent)> {
+        let namespaces = self.namespaces();
         let informers = self.snapshot.informers.iter();
         let used = informers.filter(|(_, cache)| is_watched(cache));
-        used.map(|(id, cache)| (id, (cache.informer_key().clone(), cache.schema().detail())))
-            .collect()
+        let wanted = used.map(|(id, cache)| {
+            let extent = Extent {
+                detail: cache.schema().detail(),
+                namespaces: namespaces.get(&id).copied().unwrap_or_default(),
+            };
+            (id, (cache.informer_key().clone(), extent))
+        });
+        wanted.collect()
+    }
+
+    /// The objects of which namespaces each informer must bring.
+    fn namespaces(&self) -> BTreeMap<InformerId, Namespaces> {
+        let mut wanted: BTreeMap<InformerId, Namespaces> = BTreeMap::new();
+        let controllers = self.controllers.values();
+        for (informer, namespaces) in controllers.flat_map(Controller::namespaces) {
+            let all = wanted.entry(informer).or_insert(Namespaces::NONE);
+            *all = all.and(namespaces);
+        }
+        wanted
+    }
+
+    /// Empties the cache of an informer whose list-watch has ended, because no key that this host
+    /// runs can read its objects. Linear in the objects.
+    pub fn vacate(&mut self, informer: InformerId, now: Time) {
+        let Some(cache) = self.snapshot.informers.get(informer) else {
+            return;
+        };
+        let wanted = self.namespaces().get(&informer).copied();
+        if cache.is_initial() || !wanted.is_some_and(Namespaces::is_none) {
+            return;
+        }
+        let listing = Listing {
+            resource_version: cache.resource_version().clone(),
+            extent: Extent {
+                detail: cache.schema().detail(),
+                namespaces: Namespaces::NONE,
+            },
+            ..Listing::default()
+        };
+        self.apply(informer, Delta::Replace(listing), now);
     }
 
     /// How many informers there are.
@@ -532,12 +574,9 @@ impl Hub {
             controller.open_gates(informer, &self.snapshot);
         }
         self.settle_kinds(now);
-        if self
-            .doubts
-            .settle(informer, &self.snapshot.informers[informer])
-        {
-            self.settle_gains(now);
-        }
+        let cache = &self.snapshot.informers[informer];
+        self.doubts.settle(informer, cache);
+        self.settle_gains(now);
         count
     }
 
@@ -896,13 +935,13 @@ impl Hub {
         };
         let informers = self.wanted().into_iter();
         informers
-            .map(|(id, (informer_key, detail))| {
+            .map(|(id, (informer_key, extent))| {
                 let cache = &self.snapshot.informers[id];
                 InformerStatus {
                     informer: id,
                     informer_key,
-                    detail,
-                    is_synced: cache.is_synced(detail),
+                    extent,
+                    is_synced: cache.is_synced(extent),
                     objects: cache.len(),
                     bytes: cache.bytes(),
                     users: users(id),

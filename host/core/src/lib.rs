@@ -26,6 +26,8 @@ mod sharing;
 
 // What everything is made of.
 pub use model::detail::Detail;
+pub use model::division::{DividedBy, Division, NotADivision};
+pub use model::extent::Extent;
 pub use model::fields::FieldPath;
 pub use model::informer_key::InformerKey;
 pub use model::jitter::Jitter;
@@ -34,6 +36,7 @@ pub use model::manifest::{
     HOST, IndexDeclaration, Limits, Manifest, ManifestError, ReadDeclaration, Selection, Verb,
     WriteDeclaration, is_dns_label, is_qualified_name,
 };
+pub use model::namespaces::Namespaces;
 pub use model::object::{Object, Schema};
 pub use model::outcome::{
     Action, ActionResult, Delete, DeleteAll, Effect, EffectVerb, Event, Failure, FollowUp, NextRun,
@@ -77,7 +80,7 @@ pub use plan::{Halt, Plan, PlanContext, plan};
 
 // Where all of it meets.
 pub use hub::doubts::{Doubt, Proof};
-pub use hub::duties::{Duties, HeldShards, MAX_SHARDS, Relinquish, shard_of};
+pub use hub::duties::{Duties, HeldShards, Relinquish};
 pub use hub::plugin::{Plugin, Request, RunError};
 pub use hub::{
     BrokenKey, Conclusion, ConfirmAnswers, ConfirmEnd, Confirming, ControllerSettings,

@@ -2,12 +2,16 @@
 //! decides anything or remembers anything.
 
 pub mod detail;
+pub mod division;
+pub mod extent;
 pub mod fields;
+pub mod hash;
 pub mod informer_key;
 pub mod jitter;
 pub mod key;
 pub mod label_bits;
 pub mod manifest;
+pub mod namespaces;
 pub mod object;
 pub mod outcome;
 pub mod query;

@@ -20,7 +20,7 @@
 //! - After an update of unknown outcome, a member gains nothing from the assignment on which the
 //!   update was based: the update may be done yet, and give the shard away. Another update voids
 //!   it. Every update changes a counter, since the server drops one that changes nothing.
-//! - The assignment holds shards of one number for each plugin. So hosts that divide a plugin
+//! - The assignment holds shards of one division of each plugin. So hosts that divide a plugin
 //!   differently never both run it.
 //! - Once something had to be stopped, this host has no right until all of it is released: what is
 //!   still being halted cannot write with the right of the host's next membership.

@@ -121,6 +121,9 @@ fn spawn(directory: &TempDir, port: &Port, options: &ServerOptions) -> Result<Ch
     if options.records_writes {
         command.arg("--record-writes");
     }
+    if options.selects_shards {
+        command.args(["--feature-gates", "ShardedListAndWatch=true"]);
+    }
     if options.no_watch_cache {
         command.arg("--watch-cache=false");
     }

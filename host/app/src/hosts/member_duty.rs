@@ -1,7 +1,6 @@
 //! Makes the hub run the keys of the shards that this host has, and only those.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,16 +102,14 @@ impl MemberDuty {
     fn set(&self, held: &Held, how: Relinquish) {
         let mut duties: BTreeMap<String, HeldShards> = BTreeMap::new();
         for shard in &held.shards {
-            let Some(of) = NonZeroU32::new(shard.of) else {
-                continue;
-            };
             let of_plugin = duties
                 .entry(shard.plugin.to_string())
-                .or_insert_with(|| HeldShards::none(of));
+                .or_insert_with(|| HeldShards::none(shard.of));
             of_plugin.held.insert(shard.index);
         }
         let set = |hub: &mut Hub, now| hub.set_duties(Duties::Shards(duties), how, now);
         drop(self.parts.shared.change(Cause::Plugins, set));
+        self.parts.shared.change_extents();
     }
 
     /// Reports the shards of which nothing runs any more.
@@ -142,7 +139,7 @@ impl MemberDuty {
         let status = self.parts.shared.status();
         let plugins = status.iter().filter(|plugin| !plugin.is_paused);
         let offer: Offer = plugins
-            .map(|plugin| (Arc::from(&*plugin.name), plugin.shards.get()))
+            .map(|plugin| (Arc::from(&*plugin.name), plugin.division))
             .collect();
         if offer != held.offer {
             held.offer = offer.clone();

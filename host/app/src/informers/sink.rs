@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pilothouse_cluster::watch::{CacheSink, WatchState};
 use pilothouse_core::{
-    Delta, Detail, InformerId, InformerKey, ObjectKey, ResourceVersion, Schema, Unreadable,
+    Delta, Extent, InformerId, InformerKey, ObjectKey, ResourceVersion, Schema, Unreadable,
 };
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
@@ -23,7 +23,7 @@ use crate::shared::{Cause, Shared};
 pub struct Feed {
     id: InformerId,
     informer_key: InformerKey,
-    detail: Detail,
+    extent: Extent,
     /// Once true, deltas of this list-watch are ignored.
     is_retired: Arc<AtomicBool>,
     /// The list-watch that feeds the cache until this one has caught up, and what this one has
@@ -35,14 +35,14 @@ impl Feed {
     pub fn new(
         id: InformerId,
         informer_key: InformerKey,
-        detail: Detail,
+        extent: Extent,
         is_retired: Arc<AtomicBool>,
         predecessor: Option<Follower>,
     ) -> Self {
         Self {
             id,
             informer_key,
-            detail,
+            extent,
             is_retired,
             handover: predecessor.map(|predecessor| (predecessor, Stage::default())),
         }
@@ -136,11 +136,11 @@ impl HubSink {
         })
     }
 
-    /// True if the cache holds a complete list with this much of each object.
+    /// True if the cache holds a complete list with this much.
     pub fn is_listed(&self) -> bool {
-        let Feed { id, detail, .. } = self.feed;
+        let Feed { id, extent, .. } = self.feed;
         self.shared.read(Cause::Change, |hub| {
-            hub.snapshot().informers[id].is_synced(detail)
+            hub.snapshot().informers[id].is_synced(extent)
         })
     }
 
@@ -160,10 +160,10 @@ impl HubSink {
     fn has_taken_over(&self) {
         let Feed {
             informer_key,
-            detail,
+            extent,
             ..
         } = &self.feed;
-        debug!(kind = %informer_key, ?detail, "another list-watch has taken over");
+        debug!(kind = %informer_key, %extent, "another list-watch has taken over");
         let roles = [Role::Follower, Role::Successor];
         for role in roles {
             self.incidents.end(informer_key, role);

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_core::{Delta, Detail, Listing, Object, ObjectKey, ResourceVersion, Unreadable};
+use pilothouse_core::{Delta, Extent, Listing, Object, ObjectKey, ResourceVersion, Unreadable};
 
 /// See the module's documentation.
 #[derive(Default)]
@@ -20,7 +20,7 @@ struct Held {
     /// All objects that exist at `version`.
     objects: BTreeMap<ObjectKey, Result<Object, Unreadable>>,
     version: ResourceVersion,
-    detail: Detail,
+    extent: Extent,
     is_rollback: bool,
 }
 
@@ -51,7 +51,7 @@ impl Held {
         Self {
             objects: readable.chain(unreadable).collect(),
             version: listing.resource_version,
-            detail: listing.detail,
+            extent: listing.extent,
             is_rollback: listing.is_rollback,
         }
     }
@@ -103,7 +103,7 @@ impl Held {
     fn into_listing(self) -> Listing {
         let mut listing = Listing {
             resource_version: self.version,
-            detail: self.detail,
+            extent: self.extent,
             is_rollback: self.is_rollback,
             ..Listing::default()
         };

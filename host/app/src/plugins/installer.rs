@@ -23,9 +23,6 @@ use crate::settings::HostDefaults;
 use crate::shared::{Cause, Shared};
 use crate::trust::{self, AcceptedStore, Asked, Verdict};
 
-/// Two hosts would each run one of its keys.
-const UNDIVIDED: &str = "it runs one key at a time (concurrency 1), so its keys cannot be divided among hosts: remove `shards` from its settings";
-
 /// The parts that an installer works with.
 pub struct InstallerParts {
     pub schemas: Schemas,
@@ -136,8 +133,8 @@ impl Installer {
         let cluster_scoped = self.cluster_scoped(manifest, &absent).await;
         let concurrency = asked.version.plugin.limits().concurrency;
         let mut for_hub = settings.for_hub(&self.parts.host, concurrency, cluster_scoped);
-        if for_hub.shards.get() > 1 && for_hub.concurrency == 1 {
-            return Err(UNDIVIDED.to_owned());
+        if let Some(why) = for_hub.undividable(manifest) {
+            return Err(why);
         }
         for_hub.grants.absent = absent;
         let reads = for_hub.grants.reads(manifest);

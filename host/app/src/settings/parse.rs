@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use pilothouse_cluster::Identity;
-use pilothouse_core::{HOST, MAX_SHARDS, ManifestError, is_dns_label, is_qualified_name};
+use pilothouse_core::{DividedBy, Division, HOST, ManifestError, is_dns_label, is_qualified_name};
 use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer};
 
@@ -205,11 +205,12 @@ pub fn at_least_one_u64<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64
 pub fn shards<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NonZeroU32>, D::Error> {
     let number = i64::deserialize(from)?;
     let shards = u32::try_from(number).ok().and_then(NonZeroU32::new);
-    match shards.filter(|shards| shards.get() <= MAX_SHARDS) {
+    let most = Division::most(DividedBy::Name);
+    match shards.filter(|shards| shards.get() <= most) {
         Some(shards) => Ok(Some(shards)),
         None => Err(Error::invalid_value(
             Unexpected::Signed(number),
-            &&*format!("a number of shards from 1 to {MAX_SHARDS}"),
+            &&*format!("a number of shards from 1 to {most}"),
         )),
     }
 }

@@ -214,6 +214,10 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         ("shards = 1025", "a number of shards from 1 to 1024"),
         ("shards = -1", "integer `-1`"),
         (
+            "shard-by = \"kind\"",
+            "unknown variant `kind`, expected `name` or `namespace`",
+        ),
+        (
             "identity = \"web/x\"",
             "write serviceaccount:NAMESPACE/NAME",
         ),
@@ -250,10 +254,13 @@ fn shards_are_those_of_the_settings_and_one_without() {
         let settings = parse(text).unwrap();
         settings
             .for_hub(&HostDefaults::of_run(), 16, BTreeSet::new())
-            .shards
-            .get()
+            .division
+            .to_string()
     };
-    assert_eq!((shards(""), shards("shards = 8")), (1, 8));
+    assert_eq!((shards(""), shards("shards = 8")), ("1".into(), "8".into()));
+    let by_namespace = "shards = 8\nshard-by = \"namespace\"";
+    assert_eq!(shards(by_namespace), "8-by-namespace");
+    assert_eq!(shards("shards = 8\nshard-by = \"name\""), "8");
     let all = parse_defaults("shards = 4").unwrap();
     assert_eq!(
         parse("weight = 2")

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_core::{
-    Delta, Detail, InformerKey, Kind, Listing, Object, ResourceVersion, Schema, Unreadable,
+    Delta, Detail, Extent, InformerKey, Kind, Listing, Object, ResourceVersion, Schema, Unreadable,
 };
 use serde_json::{Value, json};
 
@@ -193,7 +193,7 @@ pub(crate) fn pods() -> Resource {
 pub(crate) fn list_watch(
     scenario: &Scenario,
     informer_key: InformerKey,
-    detail: Detail,
+    extent: impl Into<Extent>,
     settings: WatchSettings,
 ) -> ListWatch {
     let mut resource = pods();
@@ -202,7 +202,7 @@ pub(crate) fn list_watch(
         scenario.client().into(),
         Arc::new(resource),
         informer_key,
-        detail,
+        extent,
         settings,
         7,
     )

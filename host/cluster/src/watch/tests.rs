@@ -3,6 +3,7 @@ mod bounds;
 mod faults;
 mod limits;
 mod liveness;
+mod namespaces;
 mod probes;
 mod streams;
 mod unreadable;
@@ -10,7 +11,7 @@ mod unreadable;
 use serde_json::json;
 
 use super::*;
-use pilothouse_core::{LabelSelector, Requirement};
+use pilothouse_core::{Detail, LabelSelector, Namespaces, Requirement};
 
 use crate::testing::{
     Record, Scenario, ScriptedAnswer, Seen, WirePart, bookmark, error_event, event, json as answer,
@@ -60,7 +61,7 @@ async fn a_kind_is_listed_in_pages_and_then_watched_from_the_lists_version() {
 /// selectors.
 async fn requests_of(
     informer_key: InformerKey,
-    detail: Detail,
+    extent: impl Into<Extent>,
     settings: WatchSettings,
 ) -> Vec<Seen> {
     let script = if settings.is_streaming {
@@ -69,7 +70,7 @@ async fn requests_of(
         vec![page("10", &[], "t"), page("10", &[], "")]
     };
     let scenario = Scenario::new(script);
-    let list_watch = list_watch(&scenario, informer_key, detail, settings);
+    let list_watch = list_watch(&scenario, informer_key, extent, settings);
     let mut record = Record::default();
     tokio::select! {
         never = list_watch.run(&mut record) => match never {},

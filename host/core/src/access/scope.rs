@@ -86,6 +86,9 @@ pub struct ScopePart {
     pub subscribed: Subscribed,
     /// Whether selectors exclude objects, so that an object may exist although it is not here.
     pub is_narrowed: bool,
+    /// Whether, in a plugin whose keys are divided by namespace, a key can read only the objects of
+    /// its own namespace.
+    pub is_divisible: bool,
 }
 
 impl Scope {
@@ -170,6 +173,7 @@ impl PatternScope {
             informer,
             subscribed,
             is_narrowed: false,
+            is_divisible: false,
         };
         let known = PatternKind {
             kind: kind.clone(),
@@ -205,6 +209,7 @@ impl KindScope {
                 informer,
                 subscribed: Subscribed::default(),
                 is_narrowed: false,
+                is_divisible: false,
             }],
             indexes: BTreeMap::new(),
         }

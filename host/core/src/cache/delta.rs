@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::detail::Detail;
+use crate::model::extent::Extent;
 use crate::model::key::{KeyRef, ObjectKey, ResourceVersion};
 use crate::model::object::Object;
 
@@ -47,8 +47,8 @@ pub struct Listing {
     pub unreadable: Vec<Unreadable>,
     /// The list's resourceVersion.
     pub resource_version: ResourceVersion,
-    /// How much of each object was asked for.
-    pub detail: Detail,
+    /// How much was asked for.
+    pub extent: Extent,
     /// The server is known to have gone back in time (etcd was restored from a snapshot), so the
     /// list is accepted however old it is.
     pub is_rollback: bool,

@@ -420,7 +420,7 @@ fn it_is_synced_for_a_plugin_once_a_list_has_brought_enough_of_each_object() {
     cache.apply(Delta::Replace(Listing {
         objects: vec![object],
         resource_version: ResourceVersion::new("5"),
-        detail: Detail::Metadata,
+        extent: Detail::Metadata.into(),
         ..Listing::default()
     }));
     assert!(cache.is_synced(Detail::Metadata) && !cache.is_synced(Detail::Full));

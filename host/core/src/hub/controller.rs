@@ -39,6 +39,7 @@ use super::{ControllerSettings, Fetch, Garbage, Known, PluginId, Question, Threa
 use crate::access::scope::{PatternKind, Scope};
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Subscribed, Subscription};
+use crate::model::division::DividedBy;
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
 use crate::model::served_kind::ServedKind;
@@ -171,8 +172,12 @@ impl Controller {
         self.installed.subscriptions()
     }
 
+    fn divided_by(&self) -> DividedBy {
+        self.permit.settings().division.by
+    }
+
     pub fn is_synced(&self, snapshot: &Snapshot) -> bool {
-        self.installed.is_synced(snapshot)
+        self.installed.is_synced(snapshot, self.keys.duty())
     }
 
     #[cfg(test)]
@@ -211,7 +216,8 @@ impl Controller {
 
     /// Once all kinds are synced, queues the keys that can be known only then.
     pub fn start_when_synced(&mut self, snapshot: &Snapshot, now: Time) {
-        if self.installed.start_when_synced(snapshot) && !self.keys.duty().is_empty() {
+        let duty = self.keys.duty();
+        if self.installed.start_when_synced(snapshot, duty) && !duty.is_empty() {
             let keys = self.installed.left_behind(snapshot);
             self.keys.add(&keys, LOW, now);
         }
@@ -280,7 +286,7 @@ impl Controller {
             && self.permit.may_run(now)
             && self.turns.has_thread(threads, now)
             && self.has_room()
-            && self.installed.is_synced(snapshot)
+            && self.is_synced(snapshot)
             && !self.is_widening()
             && self.is_proven(doubts, now)
     }
@@ -543,7 +549,7 @@ impl Controller {
             halt: self.running.begin(&request.key, self.permit.halt()),
         };
         let installed = &self.installed;
-        let reader = installed.reader(snapshot, &request.key, wall_clock_ms);
+        let reader = installed.reader(snapshot, &request.key, self.divided_by(), wall_clock_ms);
         Reconcile::new(id, installed.version().clone(), request, reader, start)
     }
 
@@ -557,7 +563,7 @@ impl Controller {
             memo: self.keys.memo(key),
             config: self.permit.settings().config.clone(),
         };
-        let reader = installed.reader(snapshot, key, wall_clock_ms);
+        let reader = installed.reader(snapshot, key, self.divided_by(), wall_clock_ms);
         Rehearsal::new(request, reader, installed.version().clone())
     }
 
@@ -699,9 +705,8 @@ impl Controller {
     /// Whether nothing more will run. Keys that wait for a kind which is not synced, for caches to
     /// be proven, or for the plugin to be resumed, do not count.
     pub fn is_drained(&self, snapshot: &Snapshot, doubts: &Doubts, now: Time) -> bool {
-        let will_run = self.permit.may_run(now)
-            && self.installed.is_synced(snapshot)
-            && self.is_proven(doubts, now);
+        let will_run =
+            self.permit.may_run(now) && self.is_synced(snapshot) && self.is_proven(doubts, now);
         self.keys.is_empty() || (!self.keys.is_running() && !will_run)
     }
 
@@ -711,11 +716,11 @@ impl Controller {
         ControllerStatus {
             name: manifest.name.clone(),
             version: manifest.version.clone(),
-            reads: self.installed.reads(snapshot),
+            reads: self.installed.reads(snapshot, self.keys.duty()),
             of_patterns: self.installed.of_patterns(snapshot),
             refused_kinds: self.refused_kinds(),
             keys: self.keys.status(now),
-            shards: self.keys.duty().shards(),
+            division: self.keys.duty().division(),
             held_shards: self.keys.duty().held().clone(),
             pending_shards: self.pending_shards(),
             concurrency: self.permit.concurrency(),

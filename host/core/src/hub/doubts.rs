@@ -23,7 +23,10 @@
 //!   be, because only this host writes for the keys.
 //!
 //! An informer that begins after the gain lists after it, and is in no doubt. A list that comes
-//! after the gain is no proof by itself: it may have been asked for before.
+//! after the gain is no proof by itself: it may have been asked for before. This holds for the list
+//! of more namespaces, too, which a gain may need: where it replaces what a cache shows, it has
+//! come at least as far. So a cache that is proven by its version stays proven; and objects that it
+//! lacks are part of a proof by objects.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -32,6 +35,7 @@ use crate::cache::Cache;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::model::informer_key::InformerKey;
 use crate::model::key::{ObjectKey, ResourceVersion};
+use crate::model::namespaces::Namespaces;
 use crate::queue::Time;
 
 /// How long the informer of a pattern's kind can hold keys back: as long as keys wait for such a
@@ -48,6 +52,8 @@ pub struct Doubt {
     pub informer: InformerId,
     /// The kind, namespace and selectors of the objects to be listed.
     pub informer_key: InformerKey,
+    /// The objects of which namespaces are to be listed; others in the answer count for nothing.
+    pub namespaces: Namespaces,
     /// Whether an answer has come that the cache has not reached yet.
     pub is_answered: bool,
     number: u64,
@@ -110,16 +116,23 @@ impl Doubts {
         }
     }
 
-    /// The informers in doubt.
-    pub fn questions(&self, snapshot: &Snapshot) -> Vec<Doubt> {
+    /// The informers in doubt, of those that are to bring objects of some namespaces.
+    pub fn questions(
+        &self,
+        snapshot: &Snapshot,
+        wanted: &BTreeMap<InformerId, Namespaces>,
+    ) -> Vec<Doubt> {
         let open = self.open.iter();
         let questions = open.map(|(informer, open)| Doubt {
             informer: *informer,
             informer_key: snapshot.informers[*informer].informer_key().clone(),
+            namespaces: wanted.get(informer).copied().unwrap_or_default(),
             is_answered: open.answer.is_some(),
             number: open.number,
         });
-        questions.collect()
+        questions
+            .filter(|doubt| !doubt.namespaces.is_none())
+            .collect()
     }
 
     /// Whether nothing of this doubt is left about an informer.
@@ -146,7 +159,7 @@ impl Doubts {
             return;
         };
         let objects = proof.objects.as_ref().filter(|_| !cache.is_initial());
-        let behind = objects.and_then(|objects| behind(objects, cache));
+        let behind = objects.and_then(|objects| behind(objects, cache, doubt.namespaces));
         let mut answered = Answered {
             version: proof.version.clone(),
             behind,
@@ -221,18 +234,22 @@ fn is_shown(key: &ObjectKey, version: Option<&ResourceVersion>, cache: &Cache) -
     }
 }
 
-/// The objects that the cache does not show as the answer does; `None` if they are many.
+/// The objects of these namespaces that the cache does not show as the answer does; `None` if they
+/// are many.
 fn behind(
     objects: &BTreeMap<ObjectKey, ResourceVersion>,
     cache: &Cache,
+    namespaces: Namespaces,
 ) -> Option<BTreeMap<ObjectKey, Option<ResourceVersion>>> {
     let listed = objects.iter();
+    let listed = listed.filter(|(key, _)| namespaces.has(&key.namespace));
     let older = listed.filter(|(key, version)| !is_shown(key, Some(version), cache));
     let older = older.map(|(key, version)| (key.clone(), Some(version.clone())));
     let cached = cache.list(None).map(|object| object.key().to_key());
     let unreadable = cache.unreadable().keys().cloned();
     let others = cached.chain(unreadable);
-    let others = others.filter(|key| !objects.contains_key(key));
+    let is_other = |key: &ObjectKey| namespaces.has(&key.namespace) && !objects.contains_key(key);
+    let others = others.filter(is_other);
     let others = others.map(|key| (key, None));
     let behind: BTreeMap<_, _> = older.chain(others).take(MAX_BEHIND + 1).collect();
     (behind.len() <= MAX_BEHIND).then_some(behind)

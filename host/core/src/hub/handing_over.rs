@@ -1,12 +1,12 @@
 //! What this host runs, where several hosts divide the work.
 
 use std::collections::BTreeSet;
-use std::num::NonZeroU32;
 
 use super::controller::{Controller, RunningKeys};
 use super::doubts::{Doubt, Proof};
 use super::duties::{Duties, Duty, Relinquish};
 use super::{Garbage, Hub, PluginId, is_watched};
+use crate::model::division::Division;
 use crate::model::subject_key::SubjectKey;
 use crate::queue::Time;
 
@@ -14,7 +14,7 @@ use crate::queue::Time;
 pub(super) struct Departed {
     /// The plugin's name.
     name: String,
-    shards: NonZeroU32,
+    division: Division,
     running: RunningKeys,
 }
 
@@ -47,7 +47,7 @@ impl Hub {
         }
         self.settle_gains(now);
         for departed in self.departed.values_mut() {
-            let duty = Duty::of(&self.duties, &departed.name, departed.shards);
+            let duty = Duty::of(&self.duties, &departed.name, departed.division);
             departed.running.relinquish(&duty, how);
         }
         garbage
@@ -64,12 +64,12 @@ impl Hub {
     pub fn unfinished(&self) -> BTreeSet<(String, u32)> {
         let controllers = self.controllers.values();
         let present = controllers.map(|controller| {
-            let of = controller.settings().shards;
+            let of = controller.settings().division;
             (controller.name(), of, controller.running_shards())
         });
         let departed = self.departed.values();
         let departed = departed.map(|departed| {
-            let of = departed.shards;
+            let of = departed.division;
             (&*departed.name, of, departed.running.shards(of))
         });
         let running = present.chain(departed);
@@ -117,7 +117,7 @@ impl Hub {
     /// what they show comes closer, and a change of settings or a server that went back in time can
     /// raise a doubt, too.
     pub fn doubted(&self) -> Vec<Doubt> {
-        self.doubts.questions(&self.snapshot)
+        self.doubts.questions(&self.snapshot, &self.namespaces())
     }
 
     /// Takes the API server's answer about an informer in doubt. Returns whether the doubt is over;
@@ -138,7 +138,7 @@ impl Hub {
     pub(super) fn note_departed(&mut self, id: PluginId, controller: &mut Controller) {
         let departed = Departed {
             name: controller.name().to_owned(),
-            shards: controller.settings().shards,
+            division: controller.settings().division,
             running: controller.take_running(),
         };
         if !departed.running.is_empty() {

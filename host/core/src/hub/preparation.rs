@@ -219,11 +219,10 @@ impl Caches {
         };
         let ids = &mut self.ids;
         let (asked, manifest) = (joining.plugin.manifest(), &joining.manifest);
-        let manager = joining.settings.author(&manifest.name).field_manager;
         let mut scope = wanted_informers::join(
             asked,
             manifest,
-            &manager,
+            &joining.settings,
             &mut self.snapshot,
             |snapshot, informer_key, subscription| {
                 subscribe(ids, snapshot, informer_key, subscription)
@@ -242,7 +241,7 @@ impl Caches {
         self.informers = scope.parts().map(|part| part.informer).collect();
         let plugin = joining.plugin.clone();
         let settings = &joining.settings;
-        let duty = Duty::of(&self.duties, &manifest.name, settings.shards);
+        let duty = Duty::of(&self.duties, &manifest.name, settings.division);
         let mut controller = Controller::new(plugin, manifest.clone(), settings, scope, duty, now);
         controller.start(&self.snapshot, now);
         controller.start_when_synced(&self.snapshot, now);

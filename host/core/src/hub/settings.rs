@@ -4,6 +4,9 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::access::grants::Grants;
+use crate::model::division::{DividedBy, Division};
+use crate::model::key::Kind;
+use crate::model::manifest::Manifest;
 use crate::plan::write::Author;
 
 /// How a plugin is run.
@@ -13,10 +16,11 @@ pub struct ControllerSettings {
     pub config: String,
     /// How many keys may run at the same time: the manifest's limit, as far as it is granted.
     pub concurrency: u32,
-    /// Into how many shards the plugin's keys are divided, so that several hosts can share them: at
-    /// most [`MAX_SHARDS`](crate::MAX_SHARDS). All hosts must have the same number. A plugin of
-    /// which one key may run at a time has one shard, or that would be one key on each host.
-    pub shards: NonZeroU32,
+    /// How the plugin's keys are divided, so that several hosts can share them. All hosts must
+    /// divide them alike. A plugin of which one key may run at a time has one shard, or that would
+    /// be one key on each host. Only a plugin whose subjects have namespaces can be divided by
+    /// them; it can read what has a namespace in its key's namespace alone.
+    pub division: Division,
     /// The plugin's share of the workers' time, relative to the other plugins' weights.
     pub weight: u32,
     /// Every subject is reconciled again after one to two times this period, even if nothing has
@@ -40,6 +44,42 @@ pub struct ControllerSettings {
 }
 
 impl ControllerSettings {
+    /// Why the keys of a plugin with this manifest cannot be divided as these settings say, if they
+    /// cannot.
+    pub fn undividable(&self, manifest: &Manifest) -> Option<String> {
+        let Division { shards, by } = self.division;
+        if shards == NonZeroU32::MIN && by == DividedBy::Name {
+            return None;
+        }
+        // Two hosts would each run one of its keys.
+        if self.concurrency == 1 {
+            return Some("it runs one key at a time (concurrency 1), so its keys cannot be divided among hosts: remove `shards` from its settings".to_owned());
+        }
+        if by == DividedBy::Name {
+            return None;
+        }
+        let most = Division::most(by);
+        if shards.get() > most {
+            return Some(format!(
+                "its keys can be divided by namespace into at most {most} shards: lower `shards` in its settings"
+            ));
+        }
+        let is_without = |kind: &Kind| self.grants.cluster_scoped.contains(kind);
+        let mut subjects = manifest.reconciles.iter().map(|selection| &selection.kind);
+        let why = if manifest.reconciles.is_empty() {
+            "it reconciles no objects".to_owned()
+        } else if let Some(kind) = subjects.find(|kind| is_without(kind)) {
+            format!("it reconciles {kind}, which has no namespace")
+        } else if let Some(read) = manifest.reads.iter().find(|read| read.kind.is_pattern()) {
+            format!("it reads the pattern {}", read.kind)
+        } else {
+            return None;
+        };
+        Some(format!(
+            "{why}, so its keys cannot be divided by namespace: remove `shard-by` from its settings"
+        ))
+    }
+
     /// The author of the writes of a plugin with this name. No other place decides its field
     /// manager.
     pub fn author(&self, plugin: &str) -> Author {
@@ -60,7 +100,7 @@ impl Default for ControllerSettings {
         Self {
             config: "{}".into(),
             concurrency: 16,
-            shards: NonZeroU32::MIN,
+            division: Division::UNDIVIDED,
             weight: 1,
             resync: None,
             secret_values: false,

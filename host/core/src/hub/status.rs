@@ -1,14 +1,14 @@
 //! The state of plugins and informers, for people and metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::controller::loops::LoopingKey;
 use super::health::Quarantine;
 use crate::cache::snapshot::InformerId;
-use crate::model::detail::Detail;
+use crate::model::division::Division;
+use crate::model::extent::Extent;
 use crate::model::informer_key::InformerKey;
 use crate::model::key::{Kind, ObjectKey, ResourceVersion};
 use crate::model::subject_key::SubjectKey;
@@ -81,8 +81,8 @@ pub struct ControllerStatus {
     pub refused_kinds: Vec<(Kind, Arc<str>)>,
     /// Its keys.
     pub keys: KeysStatus,
-    /// Into how many shards its keys are divided.
-    pub shards: NonZeroU32,
+    /// How its keys are divided.
+    pub division: Division,
     /// The shards that this host runs.
     pub held_shards: BTreeSet<u32>,
     /// The shards that this host has gained and that it will run once the caches are proven.
@@ -145,7 +145,7 @@ pub struct InformerStatus {
     /// The kind, namespace and selectors of the objects it brings.
     pub informer_key: InformerKey,
     /// How much of each object it brings.
-    pub detail: Detail,
+    pub extent: Extent,
     /// Whether a complete list with that much of each object is stored.
     pub is_synced: bool,
     /// How many objects are cached.

@@ -30,6 +30,7 @@ mod kinds;
 mod loops;
 mod memos;
 mod model;
+mod namespaces;
 mod optional;
 mod outage;
 mod patterns;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::settings::ControllerSettings;
 use crate::access::grants::Grants;
 use crate::access::scope::{AbsentKind, KindScope, PatternScope, Scope, ScopePart};
 use crate::cache::snapshot::{InformerId, Snapshot};
@@ -55,14 +56,16 @@ pub(super) fn absent(asked: &Manifest, grants: &Grants) -> BTreeMap<Kind, Absent
 
 /// Adds the plugin's subscriptions (views and indexes) to the caches and returns where they are.
 /// `manifest` is the granted part of `asked`. `subscribe` subscribes to the informer of a key,
-/// which it makes if there is none. `manager` is the field manager that the plugin applies as.
+/// which it makes if there is none.
 pub(super) fn join(
     asked: &Manifest,
     manifest: &Manifest,
-    manager: &str,
+    settings: &ControllerSettings,
     snapshot: &mut Snapshot,
     mut subscribe: impl FnMut(&mut Snapshot, InformerKey, &Subscription) -> (InformerId, Subscribed),
 ) -> Scope {
+    let manager = &settings.author(&manifest.name).field_manager;
+    let is_cluster_scoped = |kind: &Kind| settings.grants.cluster_scoped.contains(kind);
     let mut kinds = BTreeMap::new();
     let (patterns, named): (Vec<_>, Vec<_>) = manifest
         .reads
@@ -82,6 +85,7 @@ pub(super) fn join(
                 informer,
                 subscribed,
                 is_narrowed: read.is_narrowed(),
+                is_divisible: read.namespaces.is_empty() && !is_cluster_scoped(&read.kind),
             });
         }
         kinds.insert(read.kind.clone(), scope);
@@ -97,6 +101,7 @@ pub(super) fn join(
             informer,
             subscribed,
             is_narrowed: false,
+            is_divisible: false,
         }
     });
     let patterns = patterns.into_iter().map(|read| PatternScope {

@@ -124,7 +124,7 @@ impl Hub {
         let listing = Listing {
             objects: kinds.values().filter_map(object).collect(),
             resource_version: version,
-            detail: Detail::Full,
+            extent: Detail::Full.into(),
             ..Listing::default()
         };
         self.apply(id, Delta::Replace(listing), now);

@@ -32,6 +32,16 @@ pub enum ReadError {
         /// The namespace that was asked for.
         namespace: String,
     },
+    /// The plugin's keys are divided by namespace, and this is not a read of the key's own.
+    #[error(
+        "{kind} can be read in the key's own namespace {own:?} alone, because the plugin's settings divide its keys by namespace"
+    )]
+    NotOwnNamespace {
+        /// The kind that was asked for.
+        kind: Kind,
+        /// The key's namespace.
+        own: String,
+    },
     /// Objects of this kind cannot be read now. The kind is read by a pattern, and one kind that
     /// cannot be listed must not stop a plugin that reads them all.
     #[error("{kind} cannot be read now: {reason}")]

@@ -103,6 +103,8 @@ pub struct Reader {
     fuel: u64,
     /// The kinds of patterns that were asked about and are not listed yet.
     unseen: BTreeSet<Kind>,
+    /// The only namespace whose objects are read, of kinds that can be divided by it.
+    kept_to: Option<Arc<str>>,
 }
 
 /// The object whose key is reconciled.
@@ -132,7 +134,14 @@ impl Reader {
             max_answer_bytes: usize::MAX,
             fuel: u64::MAX,
             unseen: BTreeSet::new(),
+            kept_to: None,
         }
+    }
+
+    /// From now on only this namespace can be read, of kinds that have namespaces: the plugin's
+    /// keys are divided by namespace, and the snapshot may not have the others.
+    pub(crate) fn keep_to(&mut self, namespace: &str) {
+        self.kept_to = Some(namespace.into());
     }
 
     /// Limits the fuel that reads may use from now on. Once it is used up they fail with
@@ -180,11 +189,36 @@ impl Reader {
     fn part_of(&self, kind: &Kind, key: &ObjectKey) -> Option<&ScopePart> {
         // A plugin runs only when the kinds that it names are listed.
         if let Some(named) = self.scope.kinds.get(kind) {
-            return named.part_of(&key.namespace);
+            let part = named.part_of(&key.namespace)?;
+            return self.can_read(part, Some(&key.namespace)).then_some(part);
         }
         let of_pattern = self.scope.of_pattern(kind)?;
         let part = of_pattern.scope.part_of(&key.namespace);
         part.filter(|part| self.is_listed(part))
+    }
+
+    /// True if the objects of a namespace can be read in a part of the scope; `None`: of all.
+    fn can_read(&self, part: &ScopePart, namespace: Option<&str>) -> bool {
+        let kept_to = self.kept_to.as_deref().filter(|_| part.is_divisible);
+        kept_to.is_none_or(|own| namespace == Some(own))
+    }
+
+    /// Refuses a read of a namespace that is not the key's own.
+    fn check_own(
+        &mut self,
+        kind: &Kind,
+        part: &ScopePart,
+        namespace: Option<&str>,
+    ) -> Result<(), ReadError> {
+        if self.can_read(part, namespace) {
+            return Ok(());
+        }
+        let denied = ReadError::NotOwnNamespace {
+            kind: kind.clone(),
+            own: self.kept_to.as_deref().unwrap_or_default().to_owned(),
+        };
+        self.note_denied(&denied);
+        Err(denied)
     }
 
     /// True if the snapshot has all objects of a part of the scope.
@@ -238,6 +272,7 @@ impl Reader {
         let part = kind_scope.part_of(&key.namespace);
         let part = part.ok_or_else(|| other_namespace(kind, &key.namespace));
         let part = part.inspect_err(|denied| self.note_denied(denied))?;
+        self.check_own(kind, part, Some(&key.namespace))?;
         spend(&mut self.fuel, FUEL_PER_READ)?;
         if !is_possible(key) {
             return Ok(None);
@@ -349,6 +384,9 @@ impl Reader {
             let denied = other_namespace(kind, namespace);
             self.note_denied(&denied);
             return Err(denied);
+        }
+        for part in &parts {
+            self.check_own(kind, part, namespace)?;
         }
         check_selector(filter)?;
         let parts = parts.into_iter();
@@ -556,9 +594,11 @@ impl Reader {
         let parts = scope.kinds.get(kind).map_or(&[][..], |scope| &scope.parts);
         let mut found = Vec::new();
         for part in parts {
-            found.extend(matching(self.cache(part), None, &filter).cloned());
+            let kept_to = self.kept_to.as_deref().filter(|_| part.is_divisible);
+            found.extend(matching(self.cache(part), kept_to, &filter).cloned());
+            let namespace = kept_to.map(Arc::from);
             self.reads
-                .insert(Read::list(part.informer, None, filter.clone()));
+                .insert(Read::list(part.informer, namespace, filter.clone()));
         }
         found
     }

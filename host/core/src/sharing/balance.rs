@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::records::{MemberId, Offer, Owners, Shard};
+use crate::model::division::Division;
+use crate::model::hash::{fnv1a, mix};
 
 /// A member, as far as it matters here.
 #[derive(Clone, Debug)]
@@ -42,28 +44,28 @@ pub(super) fn desired(situation: &Situation<'_>) -> Owners {
     deal.result()
 }
 
-/// Into how many shards each plugin is divided now: as it is owned, or else as most members have
-/// it, or else the greater number.
-fn numbers(situation: &Situation<'_>) -> BTreeMap<Arc<str>, u32> {
-    let mut votes: BTreeMap<(&Arc<str>, u32), usize> = BTreeMap::new();
+/// How each plugin is divided now: as it is owned, or else as most members have it, or else into
+/// the greater number.
+fn divisions(situation: &Situation<'_>) -> BTreeMap<Arc<str>, Division> {
+    let mut votes: BTreeMap<(&Arc<str>, Division), usize> = BTreeMap::new();
     for member in situation.members.iter().filter(|member| !member.leaving) {
         for (plugin, of) in member.offer.iter() {
             *votes.entry((plugin, *of)).or_default() += 1;
         }
     }
-    let mut best: BTreeMap<Arc<str>, (usize, u32)> = BTreeMap::new();
+    let mut best: BTreeMap<Arc<str>, (usize, Division)> = BTreeMap::new();
     for ((plugin, of), count) in votes {
-        let entry = best.entry(plugin.clone()).or_default();
+        let entry = best.entry(plugin.clone()).or_insert((count, of));
         *entry = (*entry).max((count, of));
     }
-    let mut numbers: BTreeMap<_, _> = best
+    let mut divisions: BTreeMap<_, _> = best
         .into_iter()
         .map(|(plugin, (_, of))| (plugin, of))
         .collect();
     for (shard, _) in &situation.owners {
-        numbers.insert(shard.plugin.clone(), shard.of);
+        divisions.insert(shard.plugin.clone(), shard.of);
     }
-    numbers
+    divisions
 }
 
 /// Who has what while it is being decided. Members and shards are counted from 0.
@@ -92,9 +94,9 @@ impl<'a> Deal<'a> {
             .filter(|member| !member.leaving)
             .collect();
         let (mut shards, mut plugin_of) = (Vec::new(), Vec::new());
-        let numbers = numbers(situation);
-        for (at, (plugin, of)) in numbers.iter().enumerate() {
-            for index in 0..*of {
+        let divisions = divisions(situation);
+        for (at, (plugin, of)) in divisions.iter().enumerate() {
+            for index in of.all() {
                 plugin_of.push(at);
                 shards.push(Shard {
                     plugin: plugin.clone(),
@@ -110,7 +112,7 @@ impl<'a> Deal<'a> {
                 .map(|shard| situation.going.contains(shard))
                 .collect(),
             count: vec![0; members.len()],
-            of_plugin: vec![vec![0; members.len()]; numbers.len()],
+            of_plugin: vec![vec![0; members.len()]; divisions.len()],
             weights: shards
                 .iter()
                 .map(|shard| {
@@ -219,36 +221,9 @@ impl<'a> Deal<'a> {
 /// How much a member and a shard belong together (rendezvous hashing). The same on every host, in
 /// every version.
 fn weight(member: &MemberId, shard: &Shard) -> u64 {
-    let mut hash = Fnv::default();
-    hash.add(member.0.as_bytes());
-    hash.add(&[0]);
-    hash.add(shard.plugin.as_bytes());
-    hash.add(&[0]);
-    hash.add(&shard.of.to_le_bytes());
-    hash.add(&shard.index.to_le_bytes());
-    mix(hash.0)
-}
-
-/// FNV-1a of 64 bits.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-}
-
-/// Spreads what differs in a few bits over all of them (SplitMix64's finalizer).
-pub(super) fn mix(mut bits: u64) -> u64 {
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
+    let member = member.0.bytes().chain([0]);
+    let plugin = shard.plugin.bytes().chain([0]);
+    let numbers = [shard.of.shards.get(), shard.index];
+    let numbers = numbers.into_iter().flat_map(u32::to_le_bytes);
+    mix(fnv1a(member.chain(plugin).chain(numbers)))
 }

@@ -17,7 +17,7 @@ use crate::model::key::ResourceVersion;
 
 /// The label by which a group's Leases are selected; its value is the group's name.
 const GROUP: &str = "pilothouse.dev/share-group";
-/// What a member can run: a JSON object from plugin to number of shards.
+/// What a member can run: a JSON object from plugin to division.
 const OFFER: &str = "pilothouse.dev/offer";
 /// Present, and `true`, while a member gives everything away.
 const LEAVING: &str = "pilothouse.dev/leaving";
@@ -185,8 +185,11 @@ fn member(record: &MemberRecord, renew_time: &str) -> (Value, Value) {
     (Value::Object(annotations), spec)
 }
 
-fn named(offer: &Offer) -> BTreeMap<&str, u32> {
-    offer.iter().map(|(plugin, of)| (&**plugin, *of)).collect()
+fn named(offer: &Offer) -> BTreeMap<&str, String> {
+    let named = offer.iter();
+    named
+        .map(|(plugin, of)| (&**plugin, of.to_string()))
+        .collect()
 }
 
 fn assignment(record: &AssignmentRecord, renew_time: &str) -> (Value, Value) {
@@ -209,7 +212,7 @@ fn assignment(record: &AssignmentRecord, renew_time: &str) -> (Value, Value) {
     (annotations, spec)
 }
 
-/// Maps of texts and numbers always become JSON.
+/// Maps of texts always become JSON.
 fn text<V: serde::Serialize>(map: &BTreeMap<impl serde::Serialize + Ord, V>) -> String {
     serde_json::to_string(map).unwrap_or_default()
 }
@@ -221,14 +224,14 @@ fn annotation<T: DeserializeOwned>(lease: &Lease, name: &str) -> Result<T, Strin
 }
 
 fn read_member(id: &str, lease: &Lease) -> MemberRecord {
-    let offer: BTreeMap<String, u32> = annotation(lease, OFFER).unwrap_or_default();
+    let offer: BTreeMap<String, String> = annotation(lease, OFFER).unwrap_or_default();
+    let offer = offer.into_iter();
     let leaving = lease.metadata.annotations.get(LEAVING);
     MemberRecord {
         id: MemberId::new(id),
         offer: Arc::new(
             offer
-                .into_iter()
-                .map(|(plugin, of)| (plugin.into(), of))
+                .filter_map(|(plugin, of)| Some((plugin.into(), of.parse().ok()?)))
                 .collect(),
         ),
         leaving: leaving.is_some_and(|value| value == "true"),

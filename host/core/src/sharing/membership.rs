@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::balance::mix;
 use super::records::{LeaseVersion, MemberId, MemberRecord, Offer, Record, StoredRecord};
 use super::requests::{SharingAnswer, SharingCall};
 use crate::leadership::ElectionSettings;
+use crate::model::hash::mix;
 use crate::queue::Time;
 
 /// What a request about the own Lease is for.

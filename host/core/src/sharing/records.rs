@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::model::division::Division;
 use crate::model::key::ResourceVersion;
 
 /// A member: one host, from the creation of its Lease until that Lease is gone. A host that joins
@@ -31,23 +32,23 @@ impl fmt::Display for MemberId {
     }
 }
 
-/// One part of a plugin's keys: those whose hash falls into one of `of` equal ranges.
+/// One part of a plugin's keys.
 ///
-/// Shards of one plugin under different numbers overlap. That no key of theirs has two owners is
-/// the assignment's rule: it holds shards of one number alone.
+/// Shards of one plugin under different divisions overlap. That no key of theirs has two owners is
+/// the assignment's rule: it holds shards of one division alone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shard {
     /// The plugin's name.
     pub plugin: Arc<str>,
-    /// Into how many shards the plugin's keys are divided; 1 if they are not.
-    pub of: u32,
+    /// How the plugin's keys are divided.
+    pub of: Division,
     /// Which of them, from 0.
     pub index: u32,
 }
 
 impl Shard {
     /// A shard.
-    pub fn new(plugin: &str, index: u32, of: u32) -> Self {
+    pub fn new(plugin: &str, index: u32, of: Division) -> Self {
         Self {
             plugin: plugin.into(),
             of,
@@ -56,7 +57,7 @@ impl Shard {
     }
 }
 
-/// As the assignment names it: `cronjob/0-of-1`.
+/// As the assignment names it: `cronjob/0-of-1`, `job/3-of-8-by-namespace`.
 impl fmt::Display for Shard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}-of-{}", self.plugin, self.index, self.of)
@@ -65,7 +66,7 @@ impl fmt::Display for Shard {
 
 /// A text that is no shard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no shard: PLUGIN/INDEX-of-NUMBER is expected")]
+#[error("{0:?} is no shard: PLUGIN/INDEX-of-DIVISION is expected")]
 pub struct NotAShard(String);
 
 impl FromStr for Shard {
@@ -77,14 +78,14 @@ impl FromStr for Shard {
             let (index, of) = part.split_once("-of-")?;
             let shard = Self::new(plugin, index.parse().ok()?, of.parse().ok()?);
             // Other spellings of the numbers would be the same shard twice.
-            (shard.index < shard.of && shard.to_string() == text).then_some(shard)
+            (shard.of.all().contains(&shard.index) && shard.to_string() == text).then_some(shard)
         };
         parse().ok_or_else(|| NotAShard(text.to_owned()))
     }
 }
 
-/// The plugins that a host has, with the number of shards that each is divided into.
-pub type Offer = BTreeMap<Arc<str>, u32>;
+/// The plugins that a host has, and how the keys of each are divided.
+pub type Offer = BTreeMap<Arc<str>, Division>;
 
 /// Who owns which shard. A shard that nobody owns is not in it.
 pub type Owners = BTreeMap<Shard, MemberId>;

@@ -95,7 +95,8 @@ fn answer<T>(result: Result<T, CoreReadError>) -> wasmtime::Result<Answer<T>> {
         Err(
             error @ (CoreReadError::Denied(_)
             | CoreReadError::NotGranted(_)
-            | CoreReadError::OtherNamespace { .. }),
+            | CoreReadError::OtherNamespace { .. }
+            | CoreReadError::NotOwnNamespace { .. }),
         ) => Ok((Err(ReadError::Denied(error.to_string())),)),
         Err(error @ CoreReadError::Unavailable { .. }) => {
             Ok((Err(ReadError::Unavailable(error.to_string())),))

@@ -1,6 +1,6 @@
 use pilothouse_core::{
-    ControllerSettings, Hub, Kind, Limits, Listing, Manifest, Object, Outcome, Plugin, PluginId,
-    ReadDeclaration, Reader, Request, RunError,
+    ControllerSettings, Detail, Hub, Kind, Limits, Listing, Manifest, Object, Outcome, Plugin,
+    PluginId, ReadDeclaration, Reader, Request, RunError,
 };
 
 use super::super::{Begin, Running};
@@ -34,7 +34,7 @@ fn listed(names: &[&str], at: u64, detail: Detail) -> Delta {
     Delta::Replace(Listing {
         objects: names.iter().map(|name| pod(name, at)).collect(),
         resource_version: ResourceVersion::new(&at.to_string()),
-        detail,
+        extent: detail.into(),
         ..Listing::default()
     })
 }
@@ -89,13 +89,19 @@ impl Rig {
     /// A list-watch's sink, and the list-watch as its successor knows it.
     fn sink(&self, detail: Detail, predecessor: Option<Follower>) -> (HubSink, Follower) {
         let follower = Follower {
-            detail,
+            extent: detail.into(),
             task: tokio::spawn(std::future::pending::<()>()).abort_handle(),
             is_retired: Arc::default(),
         };
         let informer_key = InformerKey::all(pods());
         let is_retired = follower.is_retired.clone();
-        let feed = Feed::new(self.id, informer_key, detail, is_retired, predecessor);
+        let feed = Feed::new(
+            self.id,
+            informer_key,
+            detail.into(),
+            is_retired,
+            predecessor,
+        );
         let incidents = Arc::new(Incidents::new("server"));
         let (shared, watch_errors) = (self.shared.clone(), self.watch_errors.clone());
         let sink = HubSink::new(feed, shared, watch_errors, incidents, Budget::default());

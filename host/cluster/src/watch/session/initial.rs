@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use pilothouse_core::{Detail, Listing, ObjectKey, ResourceVersion};
+use pilothouse_core::{Extent, Listing, ObjectKey, ResourceVersion};
 
 use tokio::time::Instant;
 
@@ -91,6 +91,7 @@ impl Initial {
     ) -> Result<Progress, WatchFailure> {
         let schema = sink.schema();
         match event::parse(requests.resource(), line, &schema)? {
+            WatchEvent::Change(change) if !requests.wants(&change.key) => Ok(Progress::Initial),
             WatchEvent::Change(change) => {
                 let change = unreadable.reread(change, &schema, requests).await;
                 let is_initial = self.add(change);
@@ -167,8 +168,8 @@ impl Initial {
     }
 
     /// The marker has arrived: the complete list.
-    pub(crate) fn into_listing(self, listed: CompleteList, detail: Detail) -> Listing {
-        listing(self.changes.into_values(), listed, detail)
+    pub(crate) fn into_listing(self, listed: CompleteList, extent: Extent) -> Listing {
+        listing(self.changes.into_values(), listed, extent)
     }
 }
 
@@ -180,12 +181,12 @@ fn failed(failure: WatchFailure) -> (Unfinished, WatchFailure) {
 pub(super) fn listing(
     changes: impl IntoIterator<Item = WatchChange>,
     listed: CompleteList,
-    detail: Detail,
+    extent: Extent,
 ) -> Listing {
     let mut listing = Listing {
         resource_version: listed.version,
         is_rollback: listed.is_rollback,
-        detail,
+        extent,
         ..Listing::default()
     };
     for WatchChange { key, version, what } in changes {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use pilothouse_core::{Detail, Listing, ObjectKey, ResourceVersion};
+use pilothouse_core::{Extent, Listing, ObjectKey, ResourceVersion};
 
 use super::initial::listing;
 use super::requests::Requests;
@@ -49,7 +49,11 @@ impl Pages {
         let head = changes.first().map(|change| change.key.clone());
         let noted = self.note(head, page.token.is_some());
         noted.map_err(|bad| WatchFailure::of_list(requests.name(), &bad))?;
-        for change in changes {
+        let wanted = changes.into_iter();
+        let wanted: Vec<_> = wanted
+            .filter(|change| requests.wants(&change.key))
+            .collect();
+        for change in wanted {
             let change = change.in_list_of(&version);
             let change = unreadable.reread(change, &schema, requests).await;
             self.bytes = self.bytes.saturating_add(change.size());
@@ -62,8 +66,8 @@ impl Pages {
     }
 
     /// All pages have come: the complete list.
-    pub(crate) fn into_listing(self, listed: CompleteList, detail: Detail) -> Listing {
-        listing(self.changes, listed, detail)
+    pub(crate) fn into_listing(self, listed: CompleteList, extent: Extent) -> Listing {
+        listing(self.changes, listed, extent)
     }
 
     /// A page came, and `head` is its first object.

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use http::Request;
-use pilothouse_core::{Detail, InformerKey, ObjectKey, ResourceVersion};
+use pilothouse_core::{Extent, InformerKey, ObjectKey, ResourceVersion};
 use tokio::time::Instant;
 
 use super::ask::{Asker, Opened, WatchRequest};
@@ -61,8 +61,15 @@ impl Requests {
         &self.query.resource
     }
 
-    pub(crate) fn detail(&self) -> Detail {
-        self.query.detail
+    /// How much is asked for.
+    pub(crate) fn extent(&self) -> Extent {
+        self.query.extent
+    }
+
+    /// Whether an object of this key is asked for. A server that cannot select namespaces sends the
+    /// others, too.
+    pub(crate) fn wants(&self, key: &ObjectKey) -> bool {
+        self.query.extent.namespaces.has(&key.namespace)
     }
 
     /// The resource, named as in RBAC rules.
@@ -190,7 +197,21 @@ impl Requests {
                 self.hear();
                 Ok(answer)
             }
-            Err(error) => Err(self.unanswered(next, error)),
+            Err(error) => {
+                self.note_refusal(&error);
+                Err(self.unanswered(next, error))
+            }
+        }
+    }
+
+    /// A server, or a proxy before it, that does not take the selector of namespaces is not sent it
+    /// again: 400 for its syntax, 414 and 431 for its length.
+    fn note_refusal(&mut self, error: &RequestError) {
+        let code = error.status().map(|status| status.code);
+        if self.query.shards().is_some() && matches!(code, Some(400 | 414 | 431)) {
+            let informer = &self.query.informer_key;
+            tracing::debug!(%informer, %error, "the server refuses to select namespaces");
+            self.query.is_selector_refused = true;
         }
     }
 

@@ -1,10 +1,10 @@
-//! Builds the requests of a list-watch, for one informer and its detail of each object.
+//! Builds the requests of a list-watch, for one informer and as much as it brings.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
-use pilothouse_core::{Detail, InformerKey, ObjectKey, ResourceVersion};
+use pilothouse_core::{Detail, Extent, InformerKey, Namespaces, ObjectKey, ResourceVersion};
 
 use crate::client::METADATA_LIST;
 use crate::discovery::Resource;
@@ -21,7 +21,9 @@ const METADATA: &str =
 pub(crate) struct Query {
     pub(crate) informer_key: InformerKey,
     pub(crate) resource: Arc<Resource>,
-    pub(crate) detail: Detail,
+    pub(crate) extent: Extent,
+    /// The server has refused to select namespaces. What it sends of others is dropped anyway.
+    pub(crate) is_selector_refused: bool,
 }
 
 type Parameters = Vec<(&'static str, String)>;
@@ -87,10 +89,18 @@ impl Query {
         if let Some(fields) = &self.informer_key.fields {
             query.push(("fieldSelector", fields.to_string()));
         }
+        query.extend(self.shards().map(|shards| ("shardSelector", shards)));
+    }
+
+    /// The selector of the wanted namespaces. Servers that do not select by it ignore it.
+    pub(crate) fn shards(&self) -> Option<String> {
+        let namespaces = self.extent.namespaces;
+        let is_sent = self.resource.is_namespaced && !self.is_selector_refused;
+        (is_sent && namespaces != Namespaces::ALL).then(|| shard_selector(namespaces))
     }
 
     fn accept(&self, next: &NextRequest) -> &'static str {
-        match (next, self.detail) {
+        match (next, self.extent.detail) {
             (NextRequest::Probe, _) | (NextRequest::List { .. }, Detail::Metadata) => METADATA_LIST,
             (_, Detail::Metadata) => METADATA,
             _ => JSON,
@@ -100,12 +110,21 @@ impl Query {
     /// A request for one object, or `None` if its name makes no valid request.
     pub(crate) fn object(&self, key: &ObjectKey) -> Option<Request<Vec<u8>>> {
         let path = path::object(&self.resource, key, None).ok()?;
-        let accept = match self.detail {
+        let accept = match self.extent.detail {
             Detail::Metadata => METADATA,
             _ => JSON,
         };
         get(&path, accept).ok()
     }
+}
+
+/// Objects of these namespaces, as server-side sharded list and watch (KEP-5866) selects them.
+fn shard_selector(namespaces: Namespaces) -> String {
+    let ranges = namespaces.ranges().into_iter();
+    let ranges = ranges.map(|(from, to)| {
+        format!("shardRange(object.metadata.namespace,'0x{from:016x}','0x{to:016x}')")
+    });
+    ranges.collect::<Vec<_>>().join("||")
 }
 
 fn list(

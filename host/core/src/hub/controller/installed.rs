@@ -5,13 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::changed::KeyedChange;
-use crate::access::scope::Scope;
+use crate::access::scope::{Scope, ScopePart};
 use crate::cache::Subscribed;
 use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::hub::duties::Duty;
 use crate::hub::gate::{Awaited, Sign};
 use crate::hub::reconcile::{PluginVersion, RunningKey};
 use crate::hub::subject::{SubjectKind, informers};
 use crate::hub::subjects::Subjects;
+use crate::model::division::DividedBy;
+use crate::model::extent::Extent;
 use crate::model::informer_key::InformerKey;
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
@@ -154,9 +157,10 @@ impl InstalledVersion {
         Arc::ptr_eq(&self.version.plugin, &other.version.plugin)
     }
 
-    pub fn is_synced(&self, snapshot: &Snapshot) -> bool {
+    /// Whether what its keys of these shards can read is there.
+    pub fn is_synced(&self, snapshot: &Snapshot, duty: &Duty) -> bool {
         let mut required = self.version.scope.required();
-        required.all(|part| snapshot.informers[part.informer].is_synced(part.subscribed.detail))
+        required.all(|part| snapshot.informers[part.informer].is_synced(extent(part, duty)))
     }
 
     /// What the plugin reads.
@@ -183,8 +187,8 @@ impl InstalledVersion {
 
     /// Whether all kinds are synced for the first time: then what is
     /// [left behind](Self::left_behind) can be told.
-    pub fn start_when_synced(&mut self, snapshot: &Snapshot) -> bool {
-        let starts = !self.is_started && self.is_synced(snapshot);
+    pub fn start_when_synced(&mut self, snapshot: &Snapshot, duty: &Duty) -> bool {
+        let starts = !self.is_started && self.is_synced(snapshot, duty);
         self.is_started |= starts;
         starts
     }
@@ -273,10 +277,19 @@ impl InstalledVersion {
         self.subjects.is_own(read, key)
     }
 
-    /// What a guest reads of this snapshot for this key.
-    pub fn reader(&self, snapshot: &Snapshot, key: &SubjectKey, wall_clock_ms: u64) -> Reader {
+    /// What a guest reads of this snapshot for this key, if the plugin's keys are so divided.
+    pub fn reader(
+        &self,
+        snapshot: &Snapshot,
+        key: &SubjectKey,
+        by: DividedBy,
+        wall_clock_ms: u64,
+    ) -> Reader {
         let scope = self.version.scope.clone();
         let mut reader = Reader::new(snapshot.clone(), scope, wall_clock_ms);
+        if by == DividedBy::Namespace {
+            reader.keep_to(&key.object.namespace);
+        }
         if let Some(subject) = self.subjects.of(key) {
             reader.set_subject(subject.kind(), &key.object, |object| {
                 subject.selects(object)
@@ -330,12 +343,15 @@ impl InstalledVersion {
         }
     }
 
-    /// How an accepted write becomes visible to the plugin, if the plugin reads the object in any
-    /// version.
-    pub fn awaited(&self, accepted: &AcceptedWrite) -> Option<Awaited> {
+    /// How an accepted write becomes visible to the plugin's keys of these shards, if they can read
+    /// the object in any version.
+    pub fn awaited(&self, accepted: &AcceptedWrite, duty: &Duty) -> Option<Awaited> {
         let kind = self.version.scope.readable_as(&accepted.kind)?;
         let scope = self.version.scope.kind(kind)?;
         let part = scope.part_of(&accepted.key.namespace)?;
+        if !extent(part, duty).namespaces.has(&accepted.key.namespace) {
+            return None;
+        }
         Some(Awaited {
             informer: part.informer,
             key: accepted.key.clone(),
@@ -348,12 +364,13 @@ impl InstalledVersion {
         })
     }
 
-    /// What it reads by name, and whether each of these informers is synced for it.
-    pub fn reads(&self, snapshot: &Snapshot) -> Vec<(InformerKey, bool)> {
+    /// What it reads by name, and whether each of these informers is synced for its keys of these
+    /// shards.
+    pub fn reads(&self, snapshot: &Snapshot, duty: &Duty) -> Vec<(InformerKey, bool)> {
         let kinds = self.version.scope.kinds.values();
         let reads = kinds.flat_map(|scope| &scope.parts).map(|part| {
             let cache = &snapshot.informers[part.informer];
-            let is_synced = cache.is_synced(part.subscribed.detail);
+            let is_synced = cache.is_synced(extent(part, duty));
             (cache.informer_key().clone(), is_synced)
         });
         reads.collect()
@@ -377,6 +394,19 @@ impl InstalledVersion {
         caches
             .map(|cache| cache.bytes() / cache.users().max(1))
             .sum()
+    }
+}
+
+/// How much of an informer's objects the keys of these shards can read.
+pub(super) fn extent(part: &ScopePart, duty: &Duty) -> Extent {
+    let whole = Extent::from(part.subscribed.detail);
+    let is_divided = part.is_divisible && duty.division().by == DividedBy::Namespace;
+    match is_divided {
+        true => Extent {
+            namespaces: duty.namespaces(),
+            ..whole
+        },
+        false => whole,
     }
 }
 

@@ -577,7 +577,8 @@ impl Keys {
             now,
         } = present;
         let awaited = executed.accepted.iter();
-        let awaited: Vec<Awaited> = awaited.filter_map(|it| installed.awaited(it)).collect();
+        let awaited = awaited.filter_map(|it| installed.awaited(it, self.duty()));
+        let awaited: Vec<Awaited> = awaited.collect();
         self.ready.close_gate(key, awaited.clone(), snapshot, now);
         installed.forget_gone_applies(&executed.accepted, snapshot);
         awaited

@@ -1,9 +1,9 @@
 //! The keys of one plugin that run now, and those among them whose shard was given up meanwhile.
 
 use std::collections::BTreeSet;
-use std::num::NonZeroU32;
 
-use crate::hub::duties::{Duty, Relinquish, shard_of};
+use crate::hub::duties::{Duty, Relinquish};
+use crate::model::division::Division;
 use crate::model::subject_key::SubjectKey;
 use crate::plan::Halt;
 
@@ -60,10 +60,10 @@ impl RunningKeys {
         self.keys.is_empty()
     }
 
-    /// The shards of the running keys, if the plugin has this many.
-    pub fn shards(&self, shards: NonZeroU32) -> BTreeSet<u32> {
+    /// The shards of the running keys, if the plugin is divided in this way.
+    pub fn shards(&self, division: Division) -> BTreeSet<u32> {
         let objects = self.keys.iter().map(|running| running.key.object.parts());
-        objects.map(|object| shard_of(object, shards)).collect()
+        objects.map(|object| division.shard_of(object)).collect()
     }
 
     /// The running keys whose shards were given up.

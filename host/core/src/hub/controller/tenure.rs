@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use super::installed::extent;
 use super::{Controller, Present, RunningKeys};
-use crate::cache::snapshot::Snapshot;
+use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::doubts::Doubts;
 use crate::hub::duties::{Duties, Duty, Relinquish};
 use crate::hub::reconcile::{Conclusion, Finished};
 use crate::hub::{ControllerSettings, Garbage};
+use crate::model::namespaces::Namespaces;
 use crate::model::subject_key::SubjectKey;
 use crate::queue::{LOW, Time};
 
@@ -30,7 +32,7 @@ struct Pending {
 impl Controller {
     /// The controller's part of the host's duties, under these settings.
     pub fn duty_of(&self, duties: &Duties, settings: &ControllerSettings) -> Duty {
-        Duty::of(duties, self.name(), settings.shards)
+        Duty::of(duties, self.name(), settings.division)
     }
 
     pub fn settings(&self) -> &ControllerSettings {
@@ -41,6 +43,14 @@ impl Controller {
     fn promised(&self) -> &Duty {
         let pending = self.tenure.pending.as_ref();
         pending.map_or(self.keys.duty(), |pending| &pending.duty)
+    }
+
+    /// The namespaces whose objects each of its informers must bring: those of the keys that it
+    /// runs, and of those that it will run.
+    pub fn namespaces(&self) -> impl Iterator<Item = (InformerId, Namespaces)> {
+        let (scope, promised) = (self.installed.scope(), self.promised());
+        let parts = scope.parts();
+        parts.map(move |part| (part.informer, extent(part, promised).namespaces))
     }
 
     /// Whether this duty has something that the controller has not been promised.
@@ -62,8 +72,8 @@ impl Controller {
         let kept = self.keys.duty().kept_in(&duty);
         if kept != *self.keys.duty() {
             self.lose(&kept, garbage);
-            // What runs of a shard that is gained in the same moment, as under another division, may
-            // write, but its end counts for nothing either.
+            // What runs of a shard that is gained in the same moment, as under another division,
+            // may write, but its end counts for nothing either.
             self.running.relinquish(&kept, Relinquish::Finish);
         }
         self.tenure.pending = (kept != duty).then_some(Pending { duty, doubt });
@@ -75,7 +85,8 @@ impl Controller {
         let Some(doubt) = pending.map(|pending| pending.doubt) else {
             return;
         };
-        if self.holding_back(doubts, doubt, now).next().is_none() {
+        let is_proven = self.holding_back(doubts, doubt, now).next().is_none();
+        if is_proven && self.installed.is_synced(snapshot, self.promised()) {
             self.take_over(doubt, snapshot, now);
         }
     }
@@ -164,7 +175,7 @@ impl Controller {
 
     /// The shards that keys running now belong to.
     pub fn running_shards(&self) -> BTreeSet<u32> {
-        self.running.shards(self.permit.settings().shards)
+        self.running.shards(self.permit.settings().division)
     }
 
     /// The keys that run now, of a plugin that leaves.

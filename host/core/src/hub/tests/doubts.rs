@@ -1,10 +1,9 @@
 //! Caches that may not show yet what another host has written.
 
-use std::num::NonZeroU32;
-
 use super::*;
 use crate::hub::doubts::{Doubt, LONGEST_DOUBT, Proof};
-use crate::hub::duties::{HeldShards, shard_of};
+use crate::hub::duties::HeldShards;
+use crate::model::division::Division;
 
 /// A standby with full caches, and two services.
 fn standby() -> Rig {
@@ -82,7 +81,7 @@ fn leader_in_doubt_about_services() -> Rig {
 /// All of a plugin whose keys are not divided.
 fn undivided() -> HeldShards {
     HeldShards {
-        of: NonZeroU32::MIN,
+        of: Division::UNDIVIDED,
         held: BTreeSet::from([0]),
     }
 }
@@ -338,9 +337,9 @@ fn a_new_version_waits_for_a_kind_that_is_still_in_doubt() {
 #[test]
 fn a_gained_shard_waits_and_those_held_before_go_on() {
     let mut rig = Rig::default();
-    let two = NonZeroU32::new(2).unwrap();
+    let two = Division::into(2);
     let settings = ControllerSettings {
-        shards: two,
+        division: two,
         ..ControllerSettings::default()
     };
     let held = |shards: &[u32]| {
@@ -356,7 +355,7 @@ fn a_gained_shard_waits_and_those_held_before_go_on() {
     rig.sync(&service());
     rig.sync(&pod());
     let (mine, gained) = ("e", "a");
-    let shard = |name| shard_of(ObjectKey::new("default", name).parts(), two);
+    let shard = |name| two.shard_of(ObjectKey::new("default", name).parts());
     assert_eq!((shard(mine), shard(gained)), (0, 1));
     rig.put(&service(), mine, "");
     rig.put(&service(), gained, "");

@@ -1,25 +1,23 @@
 //! Hosts that divide the work: which keys a hub runs, and what becomes of those that it gains and
 //! loses.
 
-use std::num::NonZeroU32;
-
 use super::*;
 use crate::hub::doubts::Proof;
-use crate::hub::duties::{HeldShards, shard_of};
+use crate::hub::duties::HeldShards;
+use crate::model::division::Division;
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const SHARDS: u32 = 3;
 
 fn in_shards(shards: u32) -> ControllerSettings {
     ControllerSettings {
-        shards: NonZeroU32::new(shards).unwrap(),
+        division: Division::into(shards),
         ..ControllerSettings::default()
     }
 }
 
 fn shard(name: &str) -> u32 {
-    let shards = NonZeroU32::new(SHARDS).unwrap();
-    shard_of(ObjectKey::new("default", name).parts(), shards)
+    Division::into(SHARDS).shard_of(ObjectKey::new("default", name).parts())
 }
 
 /// Those of the names that are in these shards.
@@ -30,7 +28,7 @@ fn of(shards: &[u32]) -> Vec<&'static str> {
 
 fn duties(shards: &[u32]) -> Duties {
     let held = shards.iter().copied().collect();
-    let of = NonZeroU32::new(SHARDS).unwrap();
+    let of = Division::into(SHARDS);
     Duties::Shards(BTreeMap::from([("p".to_owned(), HeldShards { of, held })]))
 }
 
@@ -107,7 +105,10 @@ fn a_standby_has_full_caches_and_runs_nothing() {
     let status = status(&rig);
     assert!(status.reads.iter().all(|(_, is_synced)| *is_synced));
     assert_eq!((status.keys.queued, status.keys.delayed), (0, 0));
-    assert_eq!((status.shards.get(), status.held_shards.len()), (SHARDS, 0));
+    assert_eq!(
+        (status.division.shards.get(), status.held_shards.len()),
+        (SHARDS, 0)
+    );
     assert!(rig.hub.is_drained(rig.now) && rig.hub.unfinished().is_empty());
 }
 
@@ -318,8 +319,7 @@ fn a_singleton_is_run_by_the_host_that_has_its_shard() {
     rig.join_with(singleton, &in_shards(SHARDS), nothing);
     rig.sync(&service());
     rig.sync(&pod());
-    let shards = NonZeroU32::new(SHARDS).unwrap();
-    let own = shard_of(ObjectKey::singleton().parts(), shards);
+    let own = Division::into(SHARDS).shard_of(ObjectKey::singleton().parts());
     let others: Vec<u32> = (0..SHARDS).filter(|shard| *shard != own).collect();
     set(&mut rig, duties(&others), Relinquish::Finish);
     assert!(rig.take().is_none());
@@ -405,7 +405,7 @@ fn another_number_of_shards_assigns_the_keys_anew_and_none_runs_twice_at_once() 
     rig.hub.configure(id, &in_shards(1), rig.now);
     assert_eq!(rig.run(), NONE, "shards of three are none of one");
     let whole = HeldShards {
-        of: NonZeroU32::MIN,
+        of: Division::UNDIVIDED,
         held: BTreeSet::from([0]),
     };
     let whole = Duties::Shards(BTreeMap::from([("p".to_owned(), whole)]));

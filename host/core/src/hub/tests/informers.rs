@@ -19,7 +19,7 @@ fn reads_pods(name: &str, fields: &[&str], namespaces: &[&str]) -> Manifest {
 fn wanted(rig: &Rig) -> Vec<(String, Detail)> {
     let wanted = rig.hub.wanted().into_values();
     wanted
-        .map(|(informer_key, detail)| (informer_key.to_string(), detail))
+        .map(|(informer_key, extent)| (informer_key.to_string(), extent.detail))
         .collect()
 }
 
@@ -42,7 +42,7 @@ fn pod_in(rig: &mut Rig, informer: InformerId, namespace: &str, name: &str) {
 fn sync(rig: &mut Rig, informer: InformerId, detail: Detail) {
     let listing = Listing {
         resource_version: ResourceVersion::new(&rig.version.to_string()),
-        detail,
+        extent: detail.into(),
         ..Listing::default()
     };
     rig.hub.apply(informer, Delta::Replace(listing), rig.now);

@@ -510,7 +510,7 @@ impl Life {
         let delta = Delta::Replace(Listing {
             objects: objects.map(parse).collect(),
             resource_version: ResourceVersion::new(&self.rig.version.to_string()),
-            detail: schema.detail(),
+            extent: schema.detail().into(),
             ..Listing::default()
         });
         self.kept.remove(&informer);
@@ -769,7 +769,9 @@ impl Life {
                 // A list-watch that must bring more, or less, of each object is replaced.
                 let wanted = self.rig.hub.wanted();
                 self.listed.retain(|id, detail| {
-                    wanted.get(id).is_some_and(|(_, wanted)| wanted == detail)
+                    wanted
+                        .get(id)
+                        .is_some_and(|(_, wanted)| wanted.detail == *detail)
                 });
                 self.kept.retain(|id, _| self.listed.contains_key(id));
             }

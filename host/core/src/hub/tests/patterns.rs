@@ -93,7 +93,7 @@ impl Rig {
         let delta = Delta::Replace(Listing {
             objects,
             resource_version: ResourceVersion::new(&self.version.to_string()),
-            detail: Detail::Metadata,
+            extent: Detail::Metadata.into(),
             ..Listing::default()
         });
         let id = self.id(kind);
@@ -188,7 +188,12 @@ fn a_kind_of_a_pattern_is_listed_when_a_key_asks_and_the_key_runs_then() {
     assert_eq!(last(&seen), "A/x B/y B/z");
     let status = &rig.hub.status(rig.now)[0];
     assert_eq!(status.reconciles.error, 0, "asking is no failure");
-    let details: Vec<Detail> = rig.hub.wanted().into_values().map(|(_, it)| it).collect();
+    let details: Vec<Detail> = rig
+        .hub
+        .wanted()
+        .into_values()
+        .map(|(_, it)| it.detail)
+        .collect();
     assert_eq!(details[1..], [Detail::Metadata, Detail::Metadata]);
 }
 

@@ -4,21 +4,41 @@
 //! hold. Each key keeps a counter in an object of its own and writes one more than it saw: a host
 //! that did not see what the other one wrote would write a number twice. In the end each key's last
 //! run, on whichever host, has seen the last state of what it read. Watches may be late, lists and
-//! proofs may arrive long after they were asked for, settings may change the number of shards.
+//! proofs may arrive long after they were asked for, settings may change the number of shards. If
+//! keys are divided by namespace, a host's caches hold only those of its shards, and lists of other
+//! namespaces may have been asked for before a shard was given up, and come after it was gained.
 
 use std::collections::VecDeque;
-use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::hub::doubts::{Doubt, Proof};
-use crate::hub::duties::{HeldShards, shard_of};
+use crate::hub::duties::HeldShards;
+use crate::model::division::{DividedBy, Division};
+use crate::model::extent::Extent;
+use crate::model::namespaces::Namespaces;
 use crate::queue::Time;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 /// Pods that no key writes.
 const STRANGERS: [&str; 2] = ["x", "y"];
+
+/// The namespace of an object. The services' are in different buckets, and a counter is beside its
+/// service.
+fn namespace_of(name: &str) -> &'static str {
+    match name {
+        "a" | "x" => "default",
+        "b" => "kube-system",
+        "c" => "red",
+        "d" | "y" => "green",
+        _ => "blue",
+    }
+}
+
+fn key_of(name: &str) -> ObjectKey {
+    ObjectKey::new(namespace_of(name), name)
+}
 
 /// An object: whether it is a pod, and its name.
 type Place = (bool, String);
@@ -98,7 +118,9 @@ impl World {
 
     /// What a run of this key must see if it sees everything as it is.
     fn sight(&self, name: &str) -> Sight {
-        let pods = self.of_kind(true).filter(|(_, pod)| pod.app == name);
+        let is_beside = |pod: &str| namespace_of(pod) == namespace_of(name);
+        let pods = self.of_kind(true);
+        let pods = pods.filter(|(pod, thing)| thing.app == name && is_beside(pod));
         let service = self.things.get(&(false, name.to_owned()));
         Sight {
             service: service.map(|service| service.version),
@@ -116,7 +138,7 @@ fn kind_of(is_pod: bool) -> Kind {
 fn json(name: &str, thing: &Thing) -> String {
     let (version, app) = (thing.version.to_string(), &thing.app);
     serde_json::json!({ "metadata": {
-        "namespace": "default", "name": name, "uid": "u", "resourceVersion": version,
+        "namespace": namespace_of(name), "name": name, "uid": "u", "resourceVersion": version,
         "labels": { "app": app },
     }})
     .to_string()
@@ -125,30 +147,35 @@ fn json(name: &str, thing: &Thing) -> String {
 /// A change that a watch is to bring.
 type Event = (Place, Option<Thing>, u64);
 /// A list as it was when it was asked for.
-type Listed = (u64, Vec<(String, Thing)>);
+type Listed = (u64, Namespaces, Vec<(String, Thing)>);
 
 struct Host {
     rig: Rig,
     id: PluginId,
     held: BTreeSet<u32>,
     shards: u32,
+    by: DividedBy,
     reconciles: Vec<(Ran, Sight)>,
     events: [VecDeque<Event>; 2],
     lists: [Option<Listed>; 2],
+    /// What each list-watch brings; others are dropped.
+    followed: [Namespaces; 2],
     answers: Vec<(Doubt, Proof)>,
     seen: Seen,
 }
 
 impl Host {
-    fn new(seen: &Seen, held: BTreeSet<u32>) -> Self {
+    fn new(seen: &Seen, by: DividedBy, held: BTreeSet<u32>) -> Self {
         let mut host = Self {
             rig: Rig::default(),
             id: 0,
             held,
             shards: 2,
+            by,
             reconciles: vec![],
             events: Default::default(),
             lists: Default::default(),
+            followed: Default::default(),
             answers: vec![],
             seen: seen.clone(),
         };
@@ -159,9 +186,16 @@ impl Host {
 
     fn settings(&self) -> ControllerSettings {
         ControllerSettings {
-            shards: NonZeroU32::new(self.shards).unwrap(),
+            division: self.division(),
             concurrency: 3,
             ..ControllerSettings::default()
+        }
+    }
+
+    fn division(&self) -> Division {
+        Division {
+            by: self.by,
+            ..Division::into(self.shards)
         }
     }
 
@@ -186,7 +220,7 @@ impl Host {
             };
             let own = reader.get(&service(), key).unwrap();
             let own = own.map(|own| versions(&format!("[{own}]"))[&*key.name]);
-            let pods = reader.list(&pod(), Some("default"), &app_is(&key.name));
+            let pods = reader.list(&pod(), Some(&key.namespace), &app_is(&key.name));
             let sight = Sight {
                 service: own,
                 pods: versions(&pods.unwrap()),
@@ -209,7 +243,7 @@ impl Host {
 
     fn duties(&self) -> Duties {
         let held = HeldShards {
-            of: NonZeroU32::new(self.shards).unwrap(),
+            of: self.division(),
             held: self.held.clone(),
         };
         Duties::Shards(BTreeMap::from([("p".to_owned(), held)]))
@@ -227,7 +261,7 @@ impl Host {
     }
 
     fn shard(&self, key: &ObjectKey) -> u32 {
-        shard_of(key.parts(), NonZeroU32::new(self.shards).unwrap())
+        self.division().shard_of(key.parts())
     }
 
     /// Whether keys of a shard run here that may still write.
@@ -251,7 +285,8 @@ impl Host {
     fn is_following(&self, is_pod: bool) -> bool {
         let id = self.rig.id(&kind_of(is_pod));
         let is_listed = !self.rig.hub.snapshot().informers[id].is_initial();
-        is_listed && self.lists[usize::from(is_pod)].is_none()
+        let kind = usize::from(is_pod);
+        is_listed && !self.followed[kind].is_none() && self.lists[kind].is_none()
     }
 
     /// Returns whether there was something to bring.
@@ -262,10 +297,12 @@ impl Host {
         let Some((place, thing, version)) = self.events[usize::from(is_pod)].pop_front() else {
             return false;
         };
+        let is_wanted = self.followed[usize::from(is_pod)].has(namespace_of(&place.1));
         let delta = match thing {
+            _ if !is_wanted => Delta::Bookmark(ResourceVersion::new(&version.to_string())),
             Some(thing) => Delta::Upsert(self.object(&place, &thing)),
             None => Delta::Delete {
-                key: ObjectKey::new("default", &place.1),
+                key: key_of(&place.1),
                 resource_version: ResourceVersion::new(&version.to_string()),
             },
         };
@@ -280,14 +317,29 @@ impl Host {
         }
     }
 
+    /// The namespaces that the list-watch of a kind should bring.
+    fn wanted(&self, is_pod: bool) -> Namespaces {
+        let id = self.rig.id(&kind_of(is_pod));
+        self.rig.hub.wanted()[&id].1.namespaces
+    }
+
+    /// Begins a list-watch anew, or ends it if nothing is wanted.
     fn ask_list(&mut self, world: &World, is_pod: bool) {
+        let (kind, wanted) = (usize::from(is_pod), self.wanted(is_pod));
+        if wanted.is_none() {
+            self.followed[kind] = Namespaces::NONE;
+            self.lists[kind] = None;
+            let id = self.rig.id(&kind_of(is_pod));
+            return self.rig.hub.vacate(id, self.rig.now);
+        }
         let things = world.of_kind(is_pod);
+        let things = things.filter(|(name, _)| wanted.has(namespace_of(name)));
         let things = things.map(|(name, thing)| (name.clone(), thing.clone()));
-        self.lists[usize::from(is_pod)] = Some((world.version, things.collect()));
+        self.lists[kind] = Some((world.version, wanted, things.collect()));
     }
 
     fn get_list(&mut self, is_pod: bool) {
-        let Some((version, things)) = self.lists[usize::from(is_pod)].take() else {
+        let Some((version, namespaces, things)) = self.lists[usize::from(is_pod)].take() else {
             return;
         };
         let things = things.into_iter();
@@ -295,8 +347,13 @@ impl Host {
         let listing = Listing {
             objects: objects.collect(),
             resource_version: ResourceVersion::new(&version.to_string()),
+            extent: Extent {
+                namespaces,
+                ..Extent::default()
+            },
             ..Listing::default()
         };
+        self.followed[usize::from(is_pod)] = namespaces;
         self.events[usize::from(is_pod)].retain(|(_, _, at)| *at > version);
         self.apply(is_pod, Delta::Replace(listing));
     }
@@ -307,7 +364,7 @@ impl Host {
             let things = world.of_kind(doubt.informer_key.kind == pod());
             let versions = things.map(|(name, thing)| {
                 let version = ResourceVersion::new(&thing.version.to_string());
-                (ObjectKey::new("default", name), version)
+                (key_of(name), version)
             });
             let proof = Proof {
                 version: ResourceVersion::new(&world.version.to_string()),
@@ -333,13 +390,13 @@ struct Relay {
 }
 
 impl Relay {
-    fn new() -> Self {
+    fn new(by: DividedBy) -> Self {
         let seen = Seen::default();
         let mut relay = Self {
             world: World::default(),
             hosts: [
-                Host::new(&seen, BTreeSet::from([0, 1])),
-                Host::new(&seen, BTreeSet::new()),
+                Host::new(&seen, by, BTreeSet::from([0, 1])),
+                Host::new(&seen, by, BTreeSet::new()),
             ],
             seen,
             now: Time::ZERO,
@@ -466,7 +523,7 @@ impl Relay {
         let version = self.world.version.to_string();
         Ok(Some(AcceptedWrite {
             kind: pod(),
-            key: ObjectKey::new("default", name),
+            key: key_of(name),
             trace: Trace::Version(ResourceVersion::new(&version)),
         }))
     }
@@ -577,7 +634,8 @@ impl Relay {
     fn catch_up(&mut self) {
         for host in &mut self.hosts {
             for is_pod in [false, true] {
-                if !host.is_following(is_pod) {
+                let follows = host.followed[usize::from(is_pod)] == host.wanted(is_pod);
+                if !host.is_following(is_pod) || !follows {
                     host.ask_list(&self.world, is_pod);
                     host.get_list(is_pod);
                 }
@@ -686,8 +744,12 @@ proptest! {
         steps in proptest::collection::vec(any_step(), 1..200),
         heir in 0..2_usize,
         is_drained in any::<bool>(),
+        is_by_namespace in any::<bool>(),
     ) {
-        let mut relay = Relay::new();
+        let mut relay = Relay::new(match is_by_namespace {
+            true => DividedBy::Namespace,
+            false => DividedBy::Name,
+        });
         // Most of what is of interest happens once the caches are full.
         if steps.len() % 4 > 0 {
             relay.catch_up();

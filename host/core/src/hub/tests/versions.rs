@@ -415,7 +415,7 @@ fn keys_of_namespaces_that_are_taken_away_are_dropped_and_not_taken_for_gone() {
     };
     let (mut rig, id) = with_services(&["a", "b"], counting);
     move_elsewhere(&mut rig, id);
-    let informer_key = |(id, (informer_key, _)): (InformerId, (InformerKey, Detail))| {
+    let informer_key = |(id, (informer_key, _)): (InformerId, (InformerKey, Extent))| {
         (informer_key.namespace.is_some()).then_some(id)
     };
     let informers: Vec<InformerId> = rig

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::rng::Rng;
+use crate::model::division::Division;
 use crate::sharing::balance::{Candidate, Situation, desired};
 use crate::sharing::records::{MemberId, Offer, Owners};
 
@@ -27,7 +28,8 @@ fn some_offer(rng: &mut Rng) -> Arc<Offer> {
     let plugins = rng.between(1, 12);
     let offer = (0..plugins).map(|plugin| {
         let of = if rng.chance(25) { rng.between(2, 9) } else { 1 };
-        (format!("p{plugin}").as_str().into(), of as u32)
+        let of = Division::into(of as u32);
+        (format!("p{plugin}").as_str().into(), of)
     });
     Arc::new(offer.collect())
 }
@@ -52,7 +54,7 @@ fn joins_and_leaves_move_a_share_and_leave_counts_that_differ_by_one_at_most() {
     let mut rng = Rng::new(1);
     for _ in 0..300 {
         let offer = some_offer(&mut rng);
-        let shards: u32 = offer.values().sum();
+        let shards: u32 = offer.values().map(|of| of.shards.get()).sum();
         let mut members = vec![candidate(0, &offer)];
         let mut owners = decide(&members, &Owners::new());
         for step in 1..12 {
@@ -75,7 +77,7 @@ fn joins_and_leaves_move_a_share_and_leave_counts_that_differ_by_one_at_most() {
 
 #[test]
 fn whoever_leaves_gets_nothing_and_keeps_nothing() {
-    let offer = Arc::new(Offer::from([("p".into(), 8)]));
+    let offer = Arc::new(Offer::from([("p".into(), Division::into(8))]));
     let mut members = vec![candidate(0, &offer), candidate(1, &offer)];
     let owners = decide(&members, &Owners::new());
     members[0].leaving = true;
@@ -87,8 +89,11 @@ fn whoever_leaves_gets_nothing_and_keeps_nothing() {
 
 #[test]
 fn a_member_gets_only_what_it_has() {
-    let all = Arc::new(Offer::from([("p".into(), 1), ("q".into(), 4)]));
-    let one = Arc::new(Offer::from([("p".into(), 1)]));
+    let all = Arc::new(Offer::from([
+        ("p".into(), Division::into(1)),
+        ("q".into(), Division::into(4)),
+    ]));
+    let one = Arc::new(Offer::from([("p".into(), Division::into(1))]));
     let members = [candidate(0, &all), candidate(1, &one)];
     let next = decide(&members, &Owners::new());
     let of_one = next.iter().filter(|(_, owner)| **owner == members[1].id);

@@ -2,14 +2,18 @@
 
 use super::schedules::{disorder, owners};
 use super::world::World;
+use crate::model::division::Division;
 use crate::sharing::records::{Offer, Shard};
 
 /// Sixteen plugins, and one of eight shards.
 fn offer() -> Offer {
     let mut offer: Offer = (0..16)
-        .map(|plugin| (format!("plugin-{plugin}").as_str().into(), 1))
+        .map(|plugin| {
+            let name = format!("plugin-{plugin}").as_str().into();
+            (name, Division::UNDIVIDED)
+        })
         .collect();
-    offer.insert("heavy".into(), 8);
+    offer.insert("heavy".into(), Division::into(8));
     offer
 }
 
@@ -101,10 +105,10 @@ fn a_host_at_rest_renews_once_a_period_and_lists_once_a_period_or_once_a_lease_d
 fn a_plugin_with_other_shards_runs_under_the_old_number_until_no_host_has_that() {
     let mut world = group(2, true);
     let mut divided = offer();
-    divided.insert("plugin-0".into(), 2);
+    divided.insert("plugin-0".into(), Division::into(2));
     world.offer(0, divided.clone());
     world.run_until(world.now + 10_000);
-    let old = Shard::new("plugin-0", 0, 1);
+    let old = Shard::new("plugin-0", 0, Division::into(1));
     assert_eq!(owners(&world).get(&old), Some(world.hosts[1].sharing.id()));
     world.offer(1, divided);
     world.run_until(world.now + 10_000);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::leadership::{ElectionSettings, ElectionSettingsError};
+use crate::model::division::Division;
 use crate::model::key::ResourceVersion;
 use crate::sharing::records::{
     AssignmentRecord, LeaseVersion, MemberId, MemberRecord, Offer, Owners, Record, Shard,
@@ -25,10 +26,17 @@ fn version() -> LeaseVersion {
     }
 }
 
+fn by_namespace() -> Division {
+    Division::by_namespace(Division::into(8).shards)
+}
+
 fn member() -> Record {
     Record::Member(Arc::new(MemberRecord {
         id: MemberId::new("web-x7-1"),
-        offer: Arc::new(Offer::from([("cronjob".into(), 1), ("job".into(), 8)])),
+        offer: Arc::new(Offer::from([
+            ("cronjob".into(), Division::into(1)),
+            ("job".into(), by_namespace()),
+        ])),
         leaving: true,
         lease_duration: Duration::from_secs(15),
         writes: 3,
@@ -38,7 +46,7 @@ fn member() -> Record {
 fn assignment() -> Record {
     let member = MemberId::new("web-x7-1");
     Record::Assignment(Arc::new(AssignmentRecord {
-        owners: Owners::from([(Shard::new("job", 3, 8), member)]),
+        owners: Owners::from([(Shard::new("job", 3, by_namespace()), member)]),
         writes: 9,
     }))
 }
@@ -58,7 +66,7 @@ fn a_member_s_lease_says_who_it_is_and_what_it_can_run() {
                 "resourceVersion": "17",
                 "labels": { "pilothouse.dev/share-group": "pilothouse" },
                 "annotations": {
-                    "pilothouse.dev/offer": r#"{"cronjob":1,"job":8}"#,
+                    "pilothouse.dev/offer": r#"{"cronjob":"1","job":"8-by-namespace"}"#,
                     "pilothouse.dev/leaving": "true",
                     "pilothouse.dev/writes": "3",
                 },
@@ -99,7 +107,7 @@ fn an_assignment_that_is_not_understood_is_an_error() {
     for owners in [
         "{",
         r#"{"job/8-of-8":"a"}"#,
-        r#"{"job/03-of-8":"a"}"#,
+        r#"{"job/03-of-8-by-namespace":"a"}"#,
         r#"{"job":"a"}"#,
     ] {
         let mut lease = group().to_lease(&assignment(), Some(&version()), TIME);

@@ -1,6 +1,6 @@
 //! Random numbers for schedules: the same seed gives the same schedule.
 
-use crate::sharing::balance::mix;
+use crate::model::hash::mix;
 
 pub struct Rng(u64);
 

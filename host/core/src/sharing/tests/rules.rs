@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::server::Server;
 use crate::leadership::ElectionSettings;
+use crate::model::division::Division;
 use crate::queue::Time;
 use crate::sharing::Sharing;
 use crate::sharing::event::{SharingEffect, SharingEvent, SharingNotice};
@@ -75,11 +76,11 @@ impl Pair {
 }
 
 fn shard() -> Shard {
-    Shard::new("p", 0, 1)
+    Shard::new("p", 0, Division::into(1))
 }
 
 fn offer() -> Offer {
-    Offer::from([("p".into(), 1)])
+    Offer::from([("p".into(), Division::into(1))])
 }
 
 fn is_renewal(call: &SharingCall) -> bool {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::counts::Counts;
 use super::world::{Network, World};
+use crate::model::division::Division;
 use crate::sharing::records::{Offer, Owners, Record};
 
 /// For how long after the end of all faults a group may take to be in order, in milliseconds: 45
@@ -72,12 +73,19 @@ fn start(world: &mut World) {
 }
 
 fn some_offer(world: &mut World) -> Offer {
-    let mut offer = Offer::from([("single".into(), 1), ("double".into(), 2)]);
+    let mut offer = Offer::from([
+        ("single".into(), Division::into(1)),
+        ("double".into(), Division::into(2)),
+    ]);
     if world.rng.chance(20) {
         offer.remove("single");
     }
     if world.rng.chance(20) {
-        offer.insert("double".into(), 3);
+        let other = match world.rng.below(2) {
+            0 => Division::into(3),
+            _ => Division::by_namespace(Division::into(2).shards),
+        };
+        offer.insert("double".into(), other);
     }
     offer
 }
@@ -188,10 +196,10 @@ pub fn disorder(world: &World) -> Result<(), String> {
     }
     for (plugin, of) in alive.iter().flat_map(|host| &host.offer) {
         let numbers: Vec<_> = run.keys().filter(|shard| shard.plugin == *plugin).collect();
-        let number = numbers.first().map_or(*of, |shard| shard.of);
-        if numbers.len() != number as usize {
+        let of = numbers.first().map_or(*of, |shard| shard.of);
+        if numbers.len() != of.shards.get() as usize {
             return Err(format!(
-                "{} of {number} shards of {plugin} are run",
+                "{} of {of} shards of {plugin} are run",
                 numbers.len()
             ));
         }

@@ -122,7 +122,7 @@ impl Caches {
             return;
         }
         let unlisted = std::mem::take(&mut self.unlisted);
-        for (informer, (informer_key, detail)) in self.hub.wanted() {
+        for (informer, (informer_key, extent)) in self.hub.wanted() {
             if !unlisted.contains(&informer_key.kind) {
                 continue;
             }
@@ -133,7 +133,7 @@ impl Caches {
                 objects: objects.collect(),
                 unreadable: Vec::new(),
                 resource_version: ResourceVersion::new(&server.version().to_string()),
-                detail,
+                extent,
                 is_rollback: self.is_rollback,
             };
             self.hub.apply(informer, Delta::Replace(listing), now);

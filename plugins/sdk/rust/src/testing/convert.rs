@@ -119,9 +119,10 @@ pub(super) fn read_error(error: &host::ReadError) -> ReadError {
     use host::ReadError as Host;
     let text = error.to_string();
     match error {
-        Host::Denied(_) | Host::NotGranted(_) | Host::OtherNamespace { .. } => {
-            ReadError::Denied(text)
-        }
+        Host::Denied(_)
+        | Host::NotGranted(_)
+        | Host::OtherNamespace { .. }
+        | Host::NotOwnNamespace { .. } => ReadError::Denied(text),
         Host::Unavailable { .. } => ReadError::Unavailable(text),
         Host::Pattern(_)
         | Host::NotYet(_)

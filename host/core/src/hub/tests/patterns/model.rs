@@ -238,7 +238,7 @@ impl World {
         let listing = Listing {
             objects: objects.collect(),
             resource_version: ResourceVersion::new(&self.rig.version.to_string()),
-            detail: Detail::Metadata,
+            extent: Detail::Metadata.into(),
             ..Listing::default()
         };
         let now = self.rig.now;
