@@ -1,14 +1,11 @@
 //! The Leases of a group that shares: translates what [`Sharing`](pilothouse_core::Sharing) asks
 //! into requests, and answers into its words.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use pilothouse_cluster::leases::{
-    LeaseChange, LeaseError, LeaseSelection, LeaseWatch, Leases, time_of_day,
-};
+use pilothouse_cluster::leases::{LeaseError, LeaseSelection, Leases, time_of_day};
 use pilothouse_core::{
     LeaseVersion, MemberId, NotARecord, Record, SharingAnswer, SharingCall, SharingEvent,
     SharingGroup, StoredRecord,
@@ -16,7 +13,13 @@ use pilothouse_core::{
 use serde_json::Value;
 use tracing::warn;
 
-use super::{Opening, Reminder, WatchOpener};
+use super::lease_changes::{LeaseChanges, Seen};
+use super::problems::{Needs, Reminder, remedy};
+
+const NEEDS: Needs = Needs {
+    verbs: "create, list, update, watch and delete",
+    command: "pilothouse rbac --share",
+};
 
 /// See the module's documentation.
 #[derive(Clone)]
@@ -37,6 +40,21 @@ impl GroupLeases {
 
     fn selection(&self) -> LeaseSelection {
         LeaseSelection::Labelled(self.group.label_selector())
+    }
+
+    /// The changes of the group's Leases.
+    pub(super) fn changes(&self) -> LeaseChanges {
+        LeaseChanges::new(self.leases.clone(), self.selection())
+    }
+
+    /// What a change means for the group. `None` if it cannot be understood.
+    pub(super) fn event(&self, seen: Seen) -> Option<SharingEvent> {
+        match seen {
+            Seen::Began => Some(SharingEvent::Watching(true)),
+            Seen::Is(lease) => self.read(&lease).map(SharingEvent::Observed),
+            Seen::Gone => Some(SharingEvent::ObservedDeletion),
+            Seen::Ended => Some(SharingEvent::Watching(false)),
+        }
     }
 
     /// Sends a request, and waits for its answer.
@@ -113,75 +131,18 @@ impl GroupLeases {
         match error {
             LeaseError::Absent => SharingAnswer::NotFound,
             LeaseError::Conflict => SharingAnswer::Conflict,
-            LeaseError::Refused(refused) => {
-                let remedy = match refused.code() {
-                    Some(403) => {
-                        "; the host needs create, list, update, watch and delete of leases in its namespace (see pilothouse rbac --share)"
-                    }
-                    _ => "",
-                };
-                if self.reminder.is_due() {
-                    warn!("a request about the group's Leases was refused: {refused}{remedy}");
-                }
+            LeaseError::Refused(_) => {
+                self.complain(error);
                 SharingAnswer::Failed
             }
             LeaseError::Unknown(_) => SharingAnswer::Unknown,
         }
     }
-}
 
-/// The changes of the group's Leases, as a watch reports them.
-pub(super) struct Changes {
-    leases: GroupLeases,
-    opener: WatchOpener,
-    opening: Option<Opening>,
-    watch: Option<LeaseWatch>,
-    /// What is still to be told.
-    waiting: VecDeque<SharingEvent>,
-}
-
-impl Changes {
-    pub(super) fn new(leases: GroupLeases) -> Self {
-        Self {
-            leases,
-            opener: WatchOpener::default(),
-            opening: None,
-            watch: None,
-            waiting: VecDeque::new(),
+    fn complain(&self, error: &LeaseError) {
+        if self.reminder.is_due() {
+            let reason = remedy(error, &NEEDS, self.leases.namespace());
+            warn!(reason, "a request about the group's Leases was refused");
         }
-    }
-
-    /// The next event. May be dropped and called again at any time.
-    pub(super) async fn next(&mut self) -> SharingEvent {
-        loop {
-            if let Some(event) = self.waiting.pop_front() {
-                return event;
-            }
-            let Some(open) = &mut self.watch else {
-                self.open().await;
-                continue;
-            };
-            match open.next().await {
-                Some(LeaseChange::Is(lease)) => {
-                    let stored = self.leases.read(&lease);
-                    self.waiting.extend(stored.map(SharingEvent::Observed));
-                }
-                Some(LeaseChange::Gone(_)) => return SharingEvent::ObservedDeletion,
-                None => {
-                    self.watch = None;
-                    return SharingEvent::Watching(false);
-                }
-            }
-        }
-    }
-
-    async fn open(&mut self) {
-        let leases = &self.leases;
-        let open = || self.opener.open(leases.leases.clone(), leases.selection());
-        self.watch = self.opening.get_or_insert_with(open).await;
-        self.opening = None;
-        let opened = self.watch.is_some();
-        self.waiting
-            .extend(opened.then_some(SharingEvent::Watching(true)));
     }
 }

@@ -1,25 +1,23 @@
-//! The thread that keeps this host's membership in a group that shares: it sends what
-//! [`Sharing`] wants to send, and passes on what follows from the answers.
+//! Keeps this host's membership in a group that shares: sends what [`Sharing`] wants to send, and
+//! passes on what follows from the answers.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use parking_lot::Mutex;
-use pilothouse_cluster::client::WriteRight;
 use pilothouse_core::{
     Offer, Shard, Sharing, SharingAnswer, SharingEffect, SharingEvent, SharingGroup, SharingNotice,
     SharingRequest, Time,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
-use super::leases_of_group::{Changes, GroupLeases};
-use super::standing::{SharingState, Standing, StandingState};
-use super::{HostsParts, clock, open, random, spawn};
+use super::keeper::{Keeper, Publisher};
+use super::leases_of_group::GroupLeases;
+use super::standing::SharingState;
+use super::{HostsParts, clock, random};
 use crate::metrics::HostsMetrics;
 
 /// The longest sleep, in case a time was missed.
@@ -32,8 +30,6 @@ pub(super) enum MemberOrder {
     Offered(Offer),
     /// Nothing of this shard runs here any more.
     Released(Shard),
-    /// Give everything away.
-    Leave,
 }
 
 /// What the rest of the host is to do.
@@ -46,100 +42,34 @@ pub(super) enum ShardChange {
     Stop(Shard),
 }
 
-/// The running member.
-pub struct Member {
-    orders: mpsc::UnboundedSender<MemberOrder>,
-    changes: Mutex<Option<mpsc::UnboundedReceiver<ShardChange>>>,
-    standing: Standing,
-    right: Arc<WriteRight>,
-    /// Closed when the thread ends.
-    ended: watch::Receiver<()>,
+/// How the rest of the host and the member talk to each other.
+pub(super) struct MemberLink {
+    pub orders: mpsc::UnboundedSender<MemberOrder>,
+    pub changes: mpsc::UnboundedReceiver<ShardChange>,
 }
 
-impl Member {
-    /// Starts the thread. It is a member until it is told to leave.
-    pub(super) fn start(parts: HostsParts) -> anyhow::Result<Self> {
-        let sharing = Sharing::new(parts.settings, &host_name(&parts.identity), random())?;
-        let right = Arc::new(WriteRight::none(parts.settings.slack(), clock::now));
-        let (told, standing) = Standing::new(right.clone());
-        let (orders, given) = mpsc::unbounded_channel();
-        let (passed, changes) = mpsc::unbounded_channel();
-        let (end, ended) = watch::channel(());
-        let its_right = right.clone();
-        spawn("member", move || async move {
-            // Dropped however the thread ends.
-            let _end: watch::Sender<()> = end;
-            let leases = open(&parts).await;
-            match SharingGroup::new(&parts.name, leases.namespace()) {
-                Ok(group) => {
-                    let leases = GroupLeases::new(leases, group);
-                    let keeping = Keeping {
-                        sharing,
-                        leases,
-                        right: its_right,
-                        told,
-                        passed,
-                        metrics: parts.metrics,
-                        under_way: FuturesUnordered::new(),
-                        has_left: false,
-                    };
-                    keeping.run(given).await;
-                }
-                Err(error) => tracing::error!(%error, "this host cannot share"),
-            }
-        })?;
-        Ok(Self {
-            orders,
-            changes: Mutex::new(Some(changes)),
-            standing,
-            right,
-            ended,
-        })
-    }
-
-    pub(super) fn orders(&self) -> mpsc::UnboundedSender<MemberOrder> {
-        self.orders.clone()
-    }
-
-    /// What is gained and lost. There is one who follows it; for a second one it is empty.
-    pub(super) fn take_changes(&self) -> mpsc::UnboundedReceiver<ShardChange> {
-        let taken = self.changes.lock().take();
-        taken.unwrap_or_else(|| mpsc::unbounded_channel().1)
-    }
-
-    /// What this host's part in the group is.
-    pub(super) fn standing(&self) -> Standing {
-        self.standing.clone()
-    }
-
-    /// Until when this host may write.
-    pub(super) fn right(&self) -> Arc<WriteRight> {
-        self.right.clone()
-    }
-
-    /// Waits until the thread ends, which happens only by a fault before it has left.
-    pub(super) async fn failed(&self) -> anyhow::Error {
-        self.ended().await;
-        if self.standing.is_leaving() {
-            // It was told to.
-            std::future::pending::<()>().await;
-        }
-        anyhow::anyhow!("the thread that keeps the membership has died; see the log above")
-    }
-
-    async fn ended(&self) {
-        while self.ended.clone().changed().await.is_ok() {}
-    }
-
-    /// Gives everything away, within `limit`.
-    pub(super) async fn leave(&self, limit: Duration) {
-        // The thread may have ended already.
-        let _ = self.orders.send(MemberOrder::Leave);
-        if timeout(limit, self.ended()).await.is_err() {
-            warn!("stopped before everything was given away; other hosts wait for the lease");
-        }
-        self.right.set(None);
-    }
+/// Starts the thread. It is a member until it is told to leave.
+pub(super) fn start(parts: HostsParts) -> anyhow::Result<(Keeper, MemberLink)> {
+    let sharing = Sharing::new(parts.settings, &host_name(&parts.identity), random())?;
+    let (orders, given) = mpsc::unbounded_channel();
+    let (passed, changes) = mpsc::unbounded_channel();
+    let keeper = Keeper::start("member", parts, |parts, leases, publisher| async move {
+        let group = match SharingGroup::new(&parts.name, leases.namespace()) {
+            Ok(group) => group,
+            Err(error) => return error!(%error, "this host cannot share"),
+        };
+        let keeping = Keeping {
+            sharing,
+            leases: GroupLeases::new(leases, group),
+            publisher,
+            passed,
+            metrics: parts.metrics,
+            under_way: FuturesUnordered::new(),
+            has_left: false,
+        };
+        keeping.run(given).await;
+    })?;
+    Ok((keeper, MemberLink { orders, changes }))
 }
 
 /// The identity as a part of a Lease's name: at most 100 letters, digits and `-`.
@@ -166,8 +96,7 @@ type UnderWay = BoxFuture<'static, (u64, SharingAnswer)>;
 struct Keeping {
     sharing: Sharing,
     leases: GroupLeases,
-    right: Arc<WriteRight>,
-    told: watch::Sender<StandingState>,
+    publisher: Publisher,
     passed: mpsc::UnboundedSender<ShardChange>,
     metrics: HostsMetrics,
     under_way: FuturesUnordered<UnderWay>,
@@ -176,7 +105,7 @@ struct Keeping {
 
 impl Keeping {
     async fn run(mut self, mut given: mpsc::UnboundedReceiver<MemberOrder>) {
-        let mut changes = Changes::new(self.leases.clone());
+        let mut changes = self.leases.changes();
         self.handle(SharingEvent::Tick, clock::now());
         while !self.has_left {
             let now = clock::now();
@@ -186,15 +115,12 @@ impl Keeping {
                 Some((request, answer)) = self.under_way.next() => {
                     SharingEvent::Answered { request, answer }
                 }
-                event = changes.next() => event,
-                order = given.recv() => match order {
-                    Some(MemberOrder::Offered(offer)) => SharingEvent::Offered(offer),
-                    Some(MemberOrder::Released(shard)) => SharingEvent::Released(shard),
-                    Some(MemberOrder::Leave) | None => {
-                        self.told.send_modify(|state| state.is_leaving = true);
-                        SharingEvent::Leave
-                    }
+                seen = changes.next() => self.leases.event(seen).unwrap_or(SharingEvent::Tick),
+                Some(order) = given.recv() => match order {
+                    MemberOrder::Offered(offer) => SharingEvent::Offered(offer),
+                    MemberOrder::Released(shard) => SharingEvent::Released(shard),
                 },
+                () = self.publisher.leaving() => SharingEvent::Leave,
                 () = sleep(pause) => SharingEvent::Tick,
             };
             self.handle(event, clock::now());
@@ -251,7 +177,7 @@ impl Keeping {
     /// What was stopped has no right: [`Sharing::right`] is `None` until it is released. So the
     /// right may be published before the hub has stopped it.
     fn publish(&mut self) {
-        self.right.set(self.sharing.right());
+        self.publisher.set_right(self.sharing.right());
         let owners = self.sharing.owners().cloned().unwrap_or_default();
         let state = SharingState {
             member: self.sharing.id().clone(),
@@ -260,11 +186,7 @@ impl Keeping {
             owners,
         };
         self.metrics.set_members(state.members, state.own().count());
-        self.told.send_if_modified(|told| {
-            let is_news = told.sharing.as_ref() != Some(&state);
-            told.sharing = Some(state);
-            is_news
-        });
+        self.publisher.tell(|told| told.sharing = Some(state));
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, interval};
 use tracing::info;
 
-use super::member::{Member, MemberOrder, ShardChange};
+use super::member::{MemberLink, MemberOrder, ShardChange};
 use super::{DutyParts, GRACE, LOOK, or_never};
 use crate::shared::Cause;
 
@@ -33,11 +33,11 @@ struct Held {
 }
 
 impl MemberDuty {
-    pub(super) fn new(member: &Member, parts: DutyParts) -> Self {
+    pub(super) fn new(member: MemberLink, parts: DutyParts) -> Self {
         Self {
             parts,
-            orders: member.orders(),
-            changes: Mutex::new(member.take_changes()),
+            orders: member.orders,
+            changes: Mutex::new(member.changes),
         }
     }
 

@@ -95,11 +95,6 @@ impl Standing {
         self.state.borrow().why_idle()
     }
 
-    /// Whether this host has begun to give everything away.
-    pub fn is_leaving(&self) -> bool {
-        self.state.borrow().is_leaving
-    }
-
     /// The group that this host shares with, if it shares.
     pub fn sharing(&self) -> Option<SharingState> {
         self.state.borrow().sharing.clone()
