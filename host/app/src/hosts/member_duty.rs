@@ -1,7 +1,6 @@
 //! Makes the hub run the keys of the shards that this host has, and only those.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_core::{Duties, HeldShards, Hub, Offer, Relinquish, Shard};
@@ -136,11 +135,7 @@ impl MemberDuty {
 
     /// Says which plugins this host has, if that has changed.
     fn offer(&self, held: &mut Held) {
-        let status = self.parts.shared.status();
-        let plugins = status.iter().filter(|plugin| !plugin.is_paused);
-        let offer: Offer = plugins
-            .map(|plugin| (Arc::from(&*plugin.name), plugin.division))
-            .collect();
+        let offer = self.parts.shared.read(Cause::Status, Hub::offer);
         if offer != held.offer {
             held.offer = offer.clone();
             self.order(MemberOrder::Offered(offer));

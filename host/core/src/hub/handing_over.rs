@@ -9,6 +9,7 @@ use super::{Garbage, Hub, PluginId, is_watched};
 use crate::model::division::Division;
 use crate::model::subject_key::SubjectKey;
 use crate::queue::Time;
+use crate::sharing::Offer;
 
 /// What still runs of a plugin that has left the hub.
 pub(super) struct Departed {
@@ -78,6 +79,16 @@ impl Hub {
         let lost = running.filter(|(name, of, shard)| !self.duties.has(name, *of, *shard));
         lost.map(|(name, _, shard)| (name.to_owned(), shard))
             .collect()
+    }
+
+    /// The plugins that this host can run, and how the keys of each are divided: those that have joined and
+    /// are not paused.
+    pub fn offer(&self) -> Offer {
+        let settings = |controller: &Controller| {
+            let settings = controller.settings();
+            (!settings.is_paused).then(|| (controller.name().into(), settings.division))
+        };
+        self.controllers.values().filter_map(settings).collect()
     }
 
     /// Gives a controller the duty that its present settings ask for.

@@ -511,3 +511,25 @@ fn a_fetch_for_a_lost_key_ends_and_parks_nothing() {
     set(&mut rig, Duties::All, Relinquish::Finish);
     assert_eq!(rig.run(), NAMES, "nothing is left of the outage");
 }
+
+#[test]
+fn a_host_offers_the_plugins_that_are_not_paused_with_their_numbers_of_shards() {
+    let mut rig = Rig::default();
+    let divided = rig.join_with(manifest("divided"), &in_shards(SHARDS), lists_pods);
+    let other = rig.join_with(manifest("other"), &in_shards(1), lists_pods);
+    let offer = |rig: &Rig| {
+        let offer = rig.hub.offer().into_iter();
+        let offer: Vec<_> = offer.map(|(name, of)| format!("{name} {of}")).collect();
+        offer.join(", ")
+    };
+    assert_eq!(offer(&rig), "divided 3, other 1");
+    let paused = ControllerSettings {
+        is_paused: true,
+        ..in_shards(1)
+    };
+    rig.hub.configure(other, &paused, rig.now);
+    rig.hub.configure(divided, &in_shards(2), rig.now);
+    assert_eq!(offer(&rig), "divided 2");
+    drop(rig.hub.leave(divided));
+    assert_eq!(offer(&rig), "");
+}
