@@ -6,12 +6,15 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use http::Method;
 use pilothouse_tests::proxy::{Proxy, Which, writes};
-use pilothouse_tests::{Host, Server, plugin_directory};
+use pilothouse_tests::{Host, HostOptions, Server, plugin_directory};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 const SOON: Duration = Duration::from_secs(30);
+
+/// How long the server takes for an Event, within the 300 ms that a host has for the last ones.
+const ONE_EVENT: Duration = Duration::from_millis(120);
 
 /// A server and, behind a proxy, a host that runs these guests; the test has a namespace of its
 /// own.
@@ -26,6 +29,10 @@ struct Rig {
 
 impl Rig {
     async fn start(guests: &[&str]) -> Result<Self> {
+        Self::start_with(guests, HostOptions::default()).await
+    }
+
+    async fn start_with(guests: &[&str], mut options: HostOptions) -> Result<Self> {
         let server = Server::start().await?;
         let namespace = server.namespace().await?;
         let proxy = Proxy::before(server.kubeconfig()).await?;
@@ -34,7 +41,15 @@ impl Rig {
             let settings = plugins.path().join(format!("{guest}.toml"));
             std::fs::write(settings, "grants = \"as-requested\"\n")?;
         }
-        let host = Host::ready(plugins.path(), &proxy.kubeconfig()).await?;
+        let leases = format!("--leader-elect-resource-namespace={namespace}");
+        options.arguments.push(leases);
+        let mut host = Host::start(&HostOptions {
+            plugins: plugins.path().into(),
+            kubeconfig: proxy.kubeconfig(),
+            ..options
+        })
+        .await?;
+        host.wait_until_ready().await?;
         Ok(Self {
             server,
             proxy,
@@ -169,6 +184,33 @@ async fn at_its_end_the_host_writes_the_events_that_it_has_taken() -> Result<()>
     assert!(status.success(), "{status}\n{}", rig.host.log());
     rig.are_written(&["1 0", "1 1", "1 2", "2 0", "2 1", "2 2"])
         .await
+}
+
+#[tokio::test]
+async fn before_others_take_over_a_host_writes_the_events_that_it_has_taken() -> Result<()> {
+    for share in [false, true] {
+        let arguments = share.then(|| "--share".to_owned());
+        let options = HostOptions {
+            elects: true,
+            arguments: arguments.into_iter().collect(),
+            ..HostOptions::default()
+        };
+        let mut rig = Rig::start_with(&["actions"], options).await?;
+        let events = events_in(&rig.namespace);
+        let held = rig.proxy.on(events.clone()).hold();
+        rig.tell("1", 3).await?;
+        rig.proxy.until_seen(events.clone(), 1, SOON).await?;
+        // Meanwhile a host could give everything back.
+        rig.proxy.on(events).times(1).delay(ONE_EVENT);
+        rig.host.ask_to_end()?;
+        rig.host.logs("draining").await?;
+        held.lift();
+        let status = rig.host.end().await?;
+        assert!(status.success(), "{status}\n{}", rig.host.log());
+        let written = rig.are_written(&["1 0", "1 1", "1 2"]).await;
+        written.with_context(|| format!("shares: {share}"))?;
+    }
+    Ok(())
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@
 //! the hub decides what a gain or a loss of duty means for each key.
 
 mod clock;
+mod duty;
 mod elector;
 mod keeper;
 mod leader_duty;
@@ -22,18 +23,20 @@ mod takeover;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::client::{Observer, WriteRight};
 use pilothouse_cluster::connect::Options;
 use pilothouse_core::{Duties, ElectionSettings, Relinquish};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
 use crate::host_events::HostEvents;
 use crate::metrics::HostsMetrics;
-use crate::shared::{Cause, Shared};
+use crate::shared::Shared;
+use duty::DutyParts;
 use keeper::Keeper;
 use leader_duty::LeaderDuty;
 use member::MemberLink;
@@ -96,10 +99,7 @@ impl Begun {
 
     /// Makes the hub follow. From now on it runs nothing that is not this host's.
     pub fn follow(self, shared: Arc<Shared>, cluster: Arc<ApiCluster>) -> Hosts {
-        drop(shared.change(Cause::Plugins, |hub, now| {
-            hub.set_duties(Duties::none(), Relinquish::Stop, now)
-        }));
-        let parts = DutyParts {
+        let parts = Arc::new(DutyParts {
             events: HostEvents::new(cluster.clone()),
             takeover: TakeOver {
                 shared: shared.clone(),
@@ -108,29 +108,27 @@ impl Begun {
             },
             shared,
             identity: self.parts.identity,
-        };
+            is_over: AtomicBool::default(),
+        });
+        parts.set(Duties::none(), Relinquish::Stop);
         let duty = match self.member {
-            None => Duty::Leader(LeaderDuty::new(self.keeper.standing(), parts)),
-            Some(member) => Duty::Member(MemberDuty::new(member, parts)),
+            None => Duty::Leader(LeaderDuty::new(self.keeper.standing(), parts.clone())),
+            Some(member) => Duty::Member(MemberDuty::new(member, parts.clone())),
         };
         let keeper = self.keeper;
-        Hosts { keeper, duty }
+        Hosts {
+            keeper,
+            duty,
+            parts,
+        }
     }
-}
-
-/// What it takes to make the hub follow.
-struct DutyParts {
-    shared: Arc<Shared>,
-    takeover: TakeOver,
-    events: HostEvents,
-    /// This process among the hosts.
-    identity: String,
 }
 
 /// This host's part among several.
 pub struct Hosts {
     keeper: Keeper,
     duty: Duty,
+    parts: Arc<DutyParts>,
 }
 
 enum Duty {
@@ -153,26 +151,18 @@ impl Hosts {
         }
     }
 
-    /// Ends what this host runs, within `limit`. A member gives everything away on the way.
+    /// Ends what this host runs, within `limit`. Its Lease, and with it the right to write, lasts.
     pub async fn lay_down(&self, limit: Duration) {
-        match &self.duty {
-            Duty::Leader(duty) => duty.lay_down(limit).await,
-            Duty::Member(_) => {
-                if timeout(limit, self.keeper.leave()).await.is_err() {
-                    warn!(
-                        "stopped before everything was given away; other hosts wait for the lease"
-                    );
-                }
-                self.keeper.end_right();
-            }
-        }
+        self.parts.lay_down(limit).await;
     }
 
-    /// Gives the Lease back, so that others can take over at once. From now on nothing is written.
-    pub async fn release(&self) {
-        if let Duty::Leader(_) = self.duty {
-            self.keeper.end_right();
-            self.keeper.leave().await;
+    /// Gives everything back, so that others can take over at once, or gives up at this time. To be
+    /// called when nothing is to be written any more.
+    pub async fn release(&self, until: Instant) {
+        if timeout_at(until, self.keeper.leave()).await.is_err() {
+            warn!(
+                "stopped before everything was given back; other hosts wait until the Lease expires"
+            );
         }
     }
 }

@@ -15,6 +15,7 @@ use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use crate::cli::RunArgs;
@@ -311,9 +312,10 @@ async fn work_until_stopped(
             return workers.drain(DRAIN).await;
         };
         // What is queued runs on another host, which must not wait for long.
+        let until = Instant::now() + DRAIN;
         hosts.lay_down(DRAIN).await;
         let left = workers.drain(LAST_EVENTS).await;
-        hosts.release().await;
+        hosts.release(until).await;
         left
     };
     let left = tokio::select! {

@@ -97,11 +97,6 @@ impl Keeper {
         self.leave.send_replace(true);
         self.ended().await;
     }
-
-    /// From now on nothing is written.
-    pub fn end_right(&self) {
-        self.right.set(None);
-    }
 }
 
 impl Publisher {

@@ -1,6 +1,7 @@
 //! Makes the hub run the keys of the shards that this host has, and only those.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_core::{Duties, HeldShards, Hub, Offer, Relinquish, Shard};
@@ -8,8 +9,9 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, interval};
 use tracing::info;
 
+use super::duty::DutyParts;
 use super::member::{MemberLink, MemberOrder, ShardChange};
-use super::{DutyParts, GRACE, LOOK, or_never};
+use super::{GRACE, LOOK, or_never};
 use crate::shared::Cause;
 
 /// The time between two looks at which plugins there are.
@@ -17,7 +19,7 @@ const OFFER_PERIOD: Duration = Duration::from_secs(1);
 
 /// See the module's documentation.
 pub struct MemberDuty {
-    parts: DutyParts,
+    parts: Arc<DutyParts>,
     orders: mpsc::UnboundedSender<MemberOrder>,
     changes: Mutex<mpsc::UnboundedReceiver<ShardChange>>,
 }
@@ -32,7 +34,7 @@ struct Held {
 }
 
 impl MemberDuty {
-    pub(super) fn new(member: MemberLink, parts: DutyParts) -> Self {
+    pub(super) fn new(member: MemberLink, parts: Arc<DutyParts>) -> Self {
         Self {
             parts,
             orders: member.orders,
@@ -106,9 +108,7 @@ impl MemberDuty {
                 .or_insert_with(|| HeldShards::none(shard.of));
             of_plugin.held.insert(shard.index);
         }
-        let set = |hub: &mut Hub, now| hub.set_duties(Duties::Shards(duties), how, now);
-        drop(self.parts.shared.change(Cause::Plugins, set));
-        self.parts.shared.change_extents();
+        self.parts.set(Duties::Shards(duties), how);
     }
 
     /// Reports the shards of which nothing runs any more.
