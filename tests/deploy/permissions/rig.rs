@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use pilothouse_tests::proxy::{ANY, Answer, Proxy, watches};
-use pilothouse_tests::{Host, Server, ServerOptions, fickle_with_schema, guest};
+use pilothouse_tests::{Host, Server, ServerOptions, fickle_with_schema, guest, name_of};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
 
 use crate::applying::{apply, path_of};
-use crate::tool::{deploy, kustomize, parse, pilothouse};
+use crate::tool::{Kustomizations, parse, pilothouse};
 
 /// The token of the host's service account.
 const TOKEN: &str = "host";
@@ -26,8 +26,30 @@ const NAMESPACE: &str = "work";
 
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces";
 
+/// The Leases of the hosts.
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/pilothouse/leases";
+
+/// Shorter than usual, since a member's Lease must expire.
+const TIMES: [&str; 3] = [
+    "--leader-elect-lease-duration=6s",
+    "--leader-elect-renew-deadline=4s",
+    "--leader-elect-retry-period=1s",
+];
+
+/// How the host and its plugins are set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setup {
+    /// It leads, and its plugins write in its name.
+    Usual,
+    /// It leads, and the plugin `actions` writes as a service account of its own.
+    OwnAccount,
+    /// It shares.
+    Shares,
+}
+
 /// An API server with the base's objects and the permissions of two plugins.
 pub struct Rig {
+    setup: Setup,
     server: Server,
     /// The way from the host to the server. On it the server does not stream lists, as before
     /// Kubernetes 1.32, and so has to be asked for them.
@@ -41,8 +63,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// With an identity, the plugin `actions` writes as a service account of its own.
-    pub async fn new(has_identity: bool) -> Result<Self> {
+    pub async fn new(setup: Setup) -> Result<Self> {
         let server = Server::start_own(ServerOptions {
             rbac: true,
             tokens: vec![format!("{TOKEN}={USER}")],
@@ -56,7 +77,7 @@ impl Rig {
         let settings = format!("grants = \"as-requested\"\nnamespaces = [{NAMESPACE:?}]\n");
         std::fs::write(plugins.path().join("pilothouse.toml"), settings)?;
         std::fs::copy(guest("actions"), plugins.path().join("actions.wasm"))?;
-        if has_identity {
+        if setup == Setup::OwnAccount {
             let settings = format!("identity = \"serviceaccount:{NAMESPACE}/{ACCOUNT}\"\n");
             std::fs::write(plugins.path().join("actions.toml"), settings)?;
         }
@@ -68,7 +89,11 @@ impl Rig {
         let file = plugins.path().join("actions.wasm");
         let file = file.to_str().context("a path of letters")?;
         let permissions = parse(&pilothouse(&["rbac", "--plugins-only", file])?)?;
-        let mut objects = kustomize(&deploy().join("kustomize/base"))?;
+        let components: &[&str] = match setup {
+            Setup::Shares => &["share"],
+            Setup::Usual | Setup::OwnAccount => &[],
+        };
+        let mut objects = Kustomizations::copy()?.with(components)?;
         objects.push(
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
         );
@@ -77,6 +102,7 @@ impl Rig {
         objects.retain(|object| object["kind"] == "Role" || object["kind"] == "ClusterRole");
         let code = tempfile::tempdir()?;
         Ok(Self {
+            setup,
             server,
             way,
             plugins,
@@ -160,15 +186,35 @@ impl Rig {
 
     /// A host with the service account and the namespace of the manifests' pods.
     pub async fn host(&self) -> Result<Host> {
-        self.files.set(0);
-        self.break_fickle()?;
-        // The host before did not give it back: it was killed.
-        let lease = "/apis/coordination.k8s.io/v1/namespaces/pilothouse/leases/pilothouse";
+        // The host before did not give its Lease back: it was killed.
         self.server
             .api
-            .request_text(http::Method::DELETE, lease)
-            .await
-            .ok();
+            .request_text(http::Method::DELETE, LEASES)
+            .await?;
+        self.start().await
+    }
+
+    /// As [`Rig::host`], and there was another one, which shared and was killed.
+    pub async fn host_after_a_killed_one(&self) -> Result<Host> {
+        let mut other = self.host().await?;
+        other.logs("this host runs a shard").await?;
+        other.kill().await?;
+        self.start().await
+    }
+
+    /// The Leases of the members of a group that shares.
+    pub async fn member_leases(&self) -> Result<Vec<String>> {
+        let leases = self.server.api.get(LEASES).await?.context("no Leases")?;
+        let leases = leases["items"].as_array().context("no Leases")?.iter();
+        let names = leases.map(name_of);
+        Ok(names
+            .filter(|name| name.starts_with("pilothouse-"))
+            .collect())
+    }
+
+    async fn start(&self) -> Result<Host> {
+        self.files.set(0);
+        self.break_fickle()?;
         let mut command = Command::new(std::env::var("PILOTHOUSE_BIN")?);
         command.arg("run").arg("--plugins").arg(self.plugins.path());
         command.arg("--kubeconfig").arg(self.way.kubeconfig());
@@ -177,6 +223,10 @@ impl Rig {
             .arg(self.code.path().join("code"));
         command.args(["--listen", "127.0.0.1:0", "--log-format", "json"]);
         command.args(["--state-dir", "none", "--command-socket", "none"]);
+        if self.setup == Setup::Shares {
+            command.arg("--share");
+            command.args(TIMES);
+        }
         command.env("POD_NAMESPACE", "pilothouse");
         command.env("POD_NAME", "pilothouse-0");
         Host::start_by(command).await
