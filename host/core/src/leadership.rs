@@ -16,6 +16,8 @@
 //!   on, and the caches stay warm.
 //! - A standby that is told of changes of the Lease (a watch) need not ask for it each period, and
 //!   tries as soon as the Lease is released or has expired.
+//! - A Lease is released, and taken when the watch has shown that it was released, without reading
+//!   it first, on the precondition that it is in the state that was seen.
 
 mod election;
 mod lease_record;

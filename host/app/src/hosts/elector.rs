@@ -34,7 +34,7 @@ struct Keeping {
     leases: Leases,
     parts: HostsParts,
     publisher: Publisher,
-    /// The Lease as last read or written; updates are made to this state.
+    /// The Lease as last read, written or taken from the watch; updates are made to this state.
     base: Option<Lease>,
     under_way: Option<BoxFuture<'static, Result<Lease, LeaseError>>>,
     reminder: Reminder,
@@ -96,12 +96,18 @@ impl Keeping {
     }
 
     fn see(&mut self, seen: Seen) {
-        let record = match seen {
-            Seen::Is(lease) => record(&lease),
-            Seen::Gone => LeaseRecord::default(),
-            Seen::Began | Seen::Ended => return,
-        };
-        self.election.observed(record, clock::now());
+        let now = clock::now();
+        match seen {
+            Seen::Is(lease) => {
+                if self.election.observed(record(&lease), now) {
+                    self.base = Some(*lease);
+                }
+            }
+            Seen::Gone => {
+                self.election.observed(LeaseRecord::default(), now);
+            }
+            Seen::Began | Seen::Ended => {}
+        }
     }
 
     fn take(&mut self, answer: Result<Lease, LeaseError>) {

@@ -7,7 +7,9 @@
 //!   └── absent ─▶ Create ────────────────┘◀── each retry period ──────┘
 //! ```
 //!
-//! A leader renews without reading first (client-go's fast path); when that fails, it reads.
+//! A leader renews without reading first (client-go's fast path). So does who releases the Lease,
+//! and who is told that it was released: a hand-over waits for as few answers as possible. When
+//! that fails, the Lease is read.
 
 use crate::leadership::lease_record::LeaseRecord;
 use crate::leadership::settings::{ElectionSettings, JITTER_FACTOR};
@@ -21,7 +23,8 @@ pub enum ElectionRequest {
     Get,
     /// Create the Lease.
     Create(LeaseRecord),
-    /// Replace what the Lease says, if it is still in the state that was read or written last.
+    /// Replace what the Lease says, if it is still in the state that was read, written or
+    /// [taken from the watch](Election::observed) last.
     Update(LeaseRecord),
 }
 
@@ -70,7 +73,9 @@ enum Step {
         sent: Time,
         is_fast: bool,
     },
-    Releasing,
+    Releasing {
+        is_fast: bool,
+    },
 }
 
 /// The Lease as last seen.
@@ -163,8 +168,8 @@ impl Election {
             return Attempt::Wait(due);
         }
         self.next = now + self.settings.retry_period;
-        if self.release_by.is_none() && self.is_holder() && self.is_held(now) {
-            return Attempt::Send(self.renew(now, wall, true));
+        if let Some(request) = self.write_unread(now, wall) {
+            return Attempt::Send(request);
         }
         self.step = Step::Getting;
         Attempt::Send(ElectionRequest::Get)
@@ -194,14 +199,14 @@ impl Election {
                 self.hold(sent, now);
                 None
             }
-            (Step::Acquiring { is_fast: true, .. }, _) => {
-                self.step = Step::Getting;
-                Some(ElectionRequest::Get)
-            }
-            (Step::Releasing, LeaseAnswer::Is(record)) => {
+            (Step::Releasing { .. }, LeaseAnswer::Is(record)) => {
                 self.see(record, now);
                 self.is_released = true;
                 None
+            }
+            (Step::Acquiring { is_fast: true, .. } | Step::Releasing { is_fast: true }, _) => {
+                self.step = Step::Getting;
+                Some(ElectionRequest::Get)
             }
             _ => None,
         };
@@ -212,12 +217,12 @@ impl Election {
     }
 
     /// The Lease has changed, as a watch reports: possibly late, but never in advance. An absent
-    /// Lease is an empty record.
-    pub fn observed(&mut self, record: LeaseRecord, now: Time) {
+    /// Lease is an empty record. Returns whether it counts: then the next update is of this state.
+    pub fn observed(&mut self, record: LeaseRecord, now: Time) -> bool {
         if self.right.is_some() {
             // Its own renewals, or a state before them. If another host had the Lease, the next
             // renewal would say so.
-            return;
+            return false;
         }
         let is_free = record.holder.is_empty();
         self.see(record, now);
@@ -226,6 +231,7 @@ impl Election {
         } else if self.step == Step::Idle {
             self.wait_for_turn(now);
         }
+        true
     }
 
     /// Gives the Lease back, if this host holds it. From now on it must not write any more.
@@ -276,6 +282,13 @@ impl Election {
         })
     }
 
+    /// Whether the Lease as last seen was given back. An absent one is created instead.
+    fn is_free(&self) -> bool {
+        self.observed.as_ref().is_some_and(|observed| {
+            observed.record.holder.is_empty() && observed.record != LeaseRecord::default()
+        })
+    }
+
     fn see(&mut self, record: LeaseRecord, now: Time) {
         if record.holder != self.identity {
             self.right = None;
@@ -304,10 +317,19 @@ impl Election {
         self.next = expires.map_or(later, |expires| expires.min(later));
     }
 
+    /// What can be written to the Lease as it was last seen.
+    fn write_unread(&mut self, now: Time, wall: &str) -> Option<ElectionRequest> {
+        if self.release_by.is_some() {
+            return self.give_back(wall, true);
+        }
+        let is_own = self.is_holder() && self.is_held(now);
+        (is_own || self.is_free()).then(|| self.renew(now, wall, true))
+    }
+
     /// The Lease was read: takes it or renews it, if that may be done now.
     fn take(&mut self, now: Time, wall: &str) -> Option<ElectionRequest> {
         if self.release_by.is_some() {
-            return self.give_back(wall);
+            return self.give_back(wall, false);
         }
         if self.is_held(now) && !self.is_holder() {
             return None;
@@ -316,12 +338,12 @@ impl Election {
         Some(self.renew(now, wall, false))
     }
 
-    fn give_back(&mut self, wall: &str) -> Option<ElectionRequest> {
+    fn give_back(&mut self, wall: &str, is_fast: bool) -> Option<ElectionRequest> {
         if !self.is_holder() {
             return None;
         }
         let transitions = self.observed.as_ref()?.record.transitions;
-        self.step = Step::Releasing;
+        self.step = Step::Releasing { is_fast };
         Some(ElectionRequest::Update(LeaseRecord {
             holder: String::new(),
             duration_seconds: 1,

@@ -157,11 +157,23 @@ fn a_standby_tries_as_soon_as_it_is_told_that_the_lease_was_released() {
     let mut election = elector();
     read(&mut election, LeaseAnswer::Is(held_by("other")), at(0.0));
     assert!(waits_until(&mut election, at(0.5)) > at(1.0));
-    election.observed(held_by(""), at(0.5));
-    assert_eq!(
-        election.poll(at(0.5), WALL),
-        Attempt::Send(ElectionRequest::Get)
-    );
+    assert!(election.observed(held_by(""), at(0.5)), "it is taken");
+    assert_eq!(renewal(&mut election, at(0.5)).transitions, 4);
+    // Another one was faster.
+    let next = election.answered(LeaseAnswer::Conflict, at(0.6), WALL);
+    assert_eq!(next, Some(ElectionRequest::Get));
+    let next = election.answered(LeaseAnswer::Is(held_by("third")), at(0.7), WALL);
+    assert_eq!(next, None);
+    assert!(waits_until(&mut election, at(0.7)) > at(2.0));
+}
+
+#[test]
+fn a_lease_that_was_deleted_is_read_and_created() {
+    let mut election = elector();
+    read(&mut election, LeaseAnswer::Is(held_by("other")), at(0.0));
+    election.observed(LeaseRecord::default(), at(0.5));
+    let request = read(&mut election, LeaseAnswer::Absent, at(0.5));
+    assert!(matches!(request, Some(ElectionRequest::Create(_))));
 }
 
 #[test]
@@ -299,18 +311,29 @@ fn while_a_renewal_has_no_answer_the_right_ends_in_time() {
 }
 
 #[test]
-fn a_release_reads_first_and_empties_the_lease() {
-    let (mut election, created) = leader(at(0.0));
+fn a_release_empties_the_lease_without_reading_it() {
+    let (mut election, _) = leader(at(0.0));
     election.release(at(1.0));
     assert_eq!(election.right(), None);
     assert_eq!(election.news(at(1.0)), [ElectionNews::Stopped]);
-    let request = read(&mut election, LeaseAnswer::Is(created), at(1.0));
-    let Some(ElectionRequest::Update(record)) = request else {
-        panic!("{request:?}");
-    };
+    let record = renewal(&mut election, at(1.0));
     assert_eq!((&*record.holder, record.duration_seconds), ("", 1));
     election.answered(LeaseAnswer::Is(record), at(1.1), WALL);
     assert_eq!(election.poll(at(1.1), WALL), Attempt::Released);
+}
+
+#[test]
+fn a_release_without_an_answer_is_over_when_a_read_shows_it() {
+    let (mut election, _) = leader(at(0.0));
+    election.release(at(1.0));
+    let record = renewal(&mut election, at(1.0));
+    let next = election.answered(LeaseAnswer::Failed, at(1.1), WALL);
+    assert_eq!(next, Some(ElectionRequest::Get));
+    assert_eq!(
+        election.answered(LeaseAnswer::Is(record), at(1.2), WALL),
+        None
+    );
+    assert_eq!(election.poll(at(1.2), WALL), Attempt::Released);
 }
 
 #[test]
@@ -320,6 +343,7 @@ fn a_release_that_conflicts_is_tried_again_until_the_deadline() {
     let mut now = at(1.0);
     let mut tries = 0;
     while election.poll(now, WALL) != Attempt::Released {
+        election.answered(LeaseAnswer::Conflict, now, WALL);
         election.answered(LeaseAnswer::Is(created.clone()), now, WALL);
         election.answered(LeaseAnswer::Conflict, now, WALL);
         tries += 1;
@@ -348,16 +372,13 @@ fn a_renewal_that_is_under_way_when_the_release_begins_gives_no_right() {
     assert!(matches!(election.poll(at(2.1), WALL), Attempt::Wait(_)));
     election.answered(LeaseAnswer::Is(created), at(2.2), WALL);
     assert_eq!(election.right(), None);
-    assert_eq!(
-        election.poll(at(2.2), WALL),
-        Attempt::Send(ElectionRequest::Get)
-    );
+    assert_eq!(renewal(&mut election, at(2.2)).holder, "", "it is emptied");
 }
 
 #[test]
 fn a_leader_is_told_nothing_by_late_reports_of_the_watch() {
     let (mut election, _) = leader(at(0.0));
-    election.observed(held_by("before"), at(0.5));
+    assert!(!election.observed(held_by("before"), at(0.5)));
     assert_eq!(election.right(), Some(at(10.0)));
     assert_eq!(election.news(at(0.5)), []);
 }

@@ -222,7 +222,9 @@ impl World {
         if self.chance.fraction() < 0.1 {
             // A watch reports.
             let seen = self.server.lease.clone().unwrap_or_default();
-            self.hosts[host].election.observed(seen, local);
+            if self.hosts[host].election.observed(seen, local) {
+                self.hosts[host].version = self.server.version;
+            }
         }
         if self.hosts[host].waits.is_none()
             && let Attempt::Send(request) = self.hosts[host].election.poll(local, &wall)
