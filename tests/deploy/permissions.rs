@@ -64,7 +64,10 @@ const MEMBER: [Row; 5] = [
         "pilothouse",
         LEASES,
         "create",
-        Unshared("create", "it is no member of the group yet"),
+        Unshared(
+            "create",
+            "it is no member of the group yet: leases.coordination.k8s.io is forbidden",
+        ),
     ),
     (
         "pilothouse",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
+use parking_lot::Mutex;
 use pilothouse_cluster::leases::{LeaseError, LeaseSelection, Leases, time_of_day};
 use pilothouse_core::{
     LeaseVersion, MemberId, NotARecord, Record, SharingAnswer, SharingCall, SharingEvent,
@@ -27,6 +28,8 @@ pub(super) struct GroupLeases {
     leases: Leases,
     group: SharingGroup,
     reminder: Arc<Reminder>,
+    /// Why a request has failed, until a Lease is written again.
+    problem: Arc<Mutex<Option<String>>>,
 }
 
 impl GroupLeases {
@@ -35,7 +38,13 @@ impl GroupLeases {
             leases,
             group,
             reminder: Arc::default(),
+            problem: Arc::default(),
         }
+    }
+
+    /// Why a request has failed, if no Lease was written since.
+    pub(super) fn problem(&self) -> Option<String> {
+        self.problem.lock().clone()
     }
 
     fn selection(&self) -> LeaseSelection {
@@ -63,6 +72,9 @@ impl GroupLeases {
             SharingCall::List => self.list().await,
             SharingCall::Create(record) => {
                 let created = self.leases.create(&self.lease(&record, None)).await;
+                if let Err(error @ LeaseError::Absent) = &created {
+                    self.complain(error);
+                }
                 self.written(created, SharingAnswer::AlreadyExists)
             }
             SharingCall::Update(record, version) => {
@@ -110,6 +122,7 @@ impl GroupLeases {
         match answer {
             // A Lease that was written and cannot be read may do harm or not.
             Ok(lease) => {
+                *self.problem.lock() = None;
                 let stored = self.read(&lease);
                 stored.map_or(SharingAnswer::Unknown, SharingAnswer::Written)
             }
@@ -135,14 +148,18 @@ impl GroupLeases {
                 self.complain(error);
                 SharingAnswer::Failed
             }
-            LeaseError::Unknown(_) => SharingAnswer::Unknown,
+            LeaseError::Unknown(_) => {
+                *self.problem.lock() = Some(error.to_string());
+                SharingAnswer::Unknown
+            }
         }
     }
 
     fn complain(&self, error: &LeaseError) {
+        let reason = remedy(error, &NEEDS, self.leases.namespace());
         if self.reminder.is_due() {
-            let reason = remedy(error, &NEEDS, self.leases.namespace());
             warn!(reason, "a request about the group's Leases was refused");
         }
+        *self.problem.lock() = Some(reason);
     }
 }

@@ -186,7 +186,11 @@ impl Keeping {
             owners,
         };
         self.metrics.set_members(state.members, state.own().count());
-        self.publisher.tell(|told| told.sharing = Some(state));
+        let problem = self.leases.problem().filter(|_| !state.is_member);
+        self.publisher.tell(|told| {
+            told.sharing = Some(state);
+            told.problem = problem;
+        });
     }
 }
 

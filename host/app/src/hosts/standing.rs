@@ -16,7 +16,7 @@ pub struct StandingState {
     pub leads: bool,
     /// Who holds the Lease, as last seen. Empty if nobody does, or if that is not known.
     pub holder: String,
-    /// Why the Lease can be neither read nor written, if that is so.
+    /// Why this host can neither lead nor be a member, if there is a reason.
     pub problem: Option<String>,
     /// Whether this host has begun to give everything away, because it is to end.
     pub is_leaving: bool,
@@ -49,21 +49,20 @@ impl SharingState {
 }
 
 impl StandingState {
-    /// Why this host runs nothing, in a few words; `None` if it leads.
+    /// Why this host runs nothing, in a few words; `None` if it leads, or is a member.
     pub fn why_idle(&self) -> Option<String> {
-        match self {
-            Self { leads: true, .. } => None,
-            Self {
-                sharing: Some(sharing),
-                ..
-            } => (!sharing.is_member).then(|| "it is no member of the group yet".to_owned()),
-            Self {
-                problem: Some(problem),
-                ..
-            } => Some(format!("no leader can be elected: {problem}")),
-            Self { holder, .. } if holder.is_empty() => Some("no host leads yet".to_owned()),
-            Self { holder, .. } => Some(format!("{holder} leads")),
-        }
+        let state = match &self.sharing {
+            Some(sharing) if sharing.is_member => return None,
+            Some(_) => "it is no member of the group yet".to_owned(),
+            None if self.leads => return None,
+            None if self.problem.is_some() => "no leader can be elected".to_owned(),
+            None if self.holder.is_empty() => "no host leads yet".to_owned(),
+            None => format!("{} leads", self.holder),
+        };
+        Some(match &self.problem {
+            Some(problem) => format!("{state}: {problem}"),
+            None => state,
+        })
     }
 }
 
