@@ -1,5 +1,5 @@
-//! Keeps the Lease of a leader: asks what [`Election`] wants to ask, and publishes what follows from
-//! the answers.
+//! Keeps the Lease of a leader: asks what [`Election`] wants to ask, and publishes what follows
+//! from the answers.
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
