@@ -110,7 +110,12 @@ impl Begun {
             identity: self.parts.identity,
             is_over: AtomicBool::default(),
         });
-        parts.set(Duties::none(), Relinquish::Stop);
+        // A member caches what it will run, a standby everything.
+        let nothing = match self.member {
+            None => Duties::Standby,
+            Some(_) => Duties::none(),
+        };
+        parts.set(nothing, Relinquish::Stop);
         let duty = match self.member {
             None => Duty::Leader(LeaderDuty::new(self.keeper.standing(), parts.clone())),
             Some(member) => Duty::Member(MemberDuty::new(member, parts.clone())),

@@ -28,11 +28,12 @@ impl DutyParts {
     /// From now on the hub runs this.
     pub fn set(&self, duties: Duties, how: Relinquish) {
         let duties = match self.is_over.load(Ordering::SeqCst) {
-            true => Duties::none(),
+            true => Duties::Standby,
             false => duties,
         };
         let set = |hub: &mut Hub, now| hub.set_duties(duties, how, now);
         drop(self.shared.change(Cause::Plugins, set));
+        self.shared.change_extents();
     }
 
     /// Ends what runs, within `limit`. Nothing runs afterwards, and nothing is under way.
@@ -40,7 +41,7 @@ impl DutyParts {
         self.is_over.store(true, Ordering::SeqCst);
         let until = Instant::now() + limit;
         for (how, patience) in [(Relinquish::Finish, GRACE), (Relinquish::Stop, limit)] {
-            self.set(Duties::none(), how);
+            self.set(Duties::Standby, how);
             let patience = patience.min(until.saturating_duration_since(Instant::now()));
             if timeout(patience, self.finished()).await.is_ok() {
                 return;

@@ -52,7 +52,7 @@ impl LeaderDuty {
     }
 
     fn stop(&self, state: &StandingState) {
-        self.parts.set(Duties::none(), Relinquish::Stop);
+        self.parts.set(Duties::Standby, Relinquish::Stop);
         if !state.is_leaving {
             let reason = state.why_idle();
             warn!(

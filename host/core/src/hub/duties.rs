@@ -18,6 +18,9 @@ pub enum Duties {
     /// All keys of all plugins.
     #[default]
     All,
+    /// No keys, and perhaps all of them at once: those of a host that stands by while another
+    /// leads. Its caches are full, whatever is divided.
+    Standby,
     /// The keys of these shards, by the plugin's name. A plugin without an entry runs nothing.
     Shards(BTreeMap<String, HeldShards>),
 }
@@ -54,7 +57,7 @@ impl HeldShards {
 }
 
 impl Duties {
-    /// Nothing: what a standby runs.
+    /// Nothing: those of a member before it has gained something.
     pub fn none() -> Self {
         Self::Shards(BTreeMap::new())
     }
@@ -62,7 +65,7 @@ impl Duties {
     /// Whether these have something that others do not.
     pub(super) fn exceed(&self, others: &Self) -> bool {
         match (self, others) {
-            (_, Self::All) => false,
+            (_, Self::All) | (Self::Standby, _) => false,
             (Self::All, _) => true,
             (Self::Shards(of), _) => of.iter().any(|(plugin, shards)| {
                 let mut held = shards.held.iter();
@@ -75,6 +78,7 @@ impl Duties {
     pub(super) fn has(&self, plugin: &str, of: Division, shard: u32) -> bool {
         match self {
             Self::All => true,
+            Self::Standby => false,
             Self::Shards(held) => held
                 .get(plugin)
                 .is_some_and(|held| held.among(of).contains(&shard)),
@@ -99,6 +103,8 @@ pub(super) struct Duty {
     division: Division,
     /// Each is one of the division.
     held: BTreeSet<u32>,
+    /// Nothing is held, and everything is cached.
+    is_standby: bool,
 }
 
 impl Duty {
@@ -106,11 +112,16 @@ impl Duty {
     pub fn of(duties: &Duties, plugin: &str, division: Division) -> Self {
         let held = match duties {
             Duties::All => division.all().collect(),
+            Duties::Standby => BTreeSet::new(),
             Duties::Shards(of) => of
                 .get(plugin)
                 .map_or_else(BTreeSet::new, |held| held.among(division)),
         };
-        Self { division, held }
+        Self {
+            division,
+            held,
+            is_standby: *duties == Duties::Standby,
+        }
     }
 
     pub fn division(&self) -> Division {
@@ -141,8 +152,11 @@ impl Duty {
         self.has_object(key.object.parts())
     }
 
-    /// The namespaces of the keys that are run.
+    /// The namespaces of the keys that are run, or that must be known although none is.
     pub fn namespaces(&self) -> Namespaces {
+        if self.is_standby {
+            return Namespaces::ALL;
+        }
         self.division
             .namespaces_of(|shard| self.held.contains(&shard))
     }
@@ -166,6 +180,7 @@ impl Duty {
         Self {
             division: next.division,
             held,
+            is_standby: next.is_standby,
         }
     }
 
@@ -190,6 +205,7 @@ impl Duty {
         Self {
             division: self.division,
             held,
+            is_standby: false,
         }
     }
 }

@@ -81,8 +81,8 @@ impl Hub {
             .collect()
     }
 
-    /// The plugins that this host can run, and how the keys of each are divided: those that have joined and
-    /// are not paused.
+    /// The plugins that this host can run, and how the keys of each are divided: those that have
+    /// joined and are not paused.
     pub fn offer(&self) -> Offer {
         let settings = |controller: &Controller| {
             let settings = controller.settings();

@@ -10,7 +10,7 @@ fn standby() -> Rig {
     let mut rig = Rig::default();
     drop(
         rig.hub
-            .set_duties(Duties::none(), Relinquish::Finish, rig.now),
+            .set_duties(Duties::Standby, Relinquish::Finish, rig.now),
     );
     rig.join(manifest("p"), lists_pods);
     rig.sync(&service());
@@ -200,7 +200,7 @@ fn an_answer_to_a_question_from_before_the_last_gain_proves_nothing() {
     let earlier = rig.hub.doubted();
     drop(
         rig.hub
-            .set_duties(Duties::none(), Relinquish::Stop, rig.now),
+            .set_duties(Duties::Standby, Relinquish::Stop, rig.now),
     );
     lead(&mut rig);
     for doubt in earlier {
@@ -230,7 +230,7 @@ fn a_list_that_may_have_been_asked_for_before_the_gain_is_no_proof() {
     let mut rig = Rig::default();
     drop(
         rig.hub
-            .set_duties(Duties::none(), Relinquish::Finish, rig.now),
+            .set_duties(Duties::Standby, Relinquish::Finish, rig.now),
     );
     rig.join(manifest("p"), nothing);
     rig.sync(&pod());
@@ -252,7 +252,7 @@ fn an_informer_that_begins_after_the_gain_is_in_no_doubt() {
     let mut rig = Rig::default();
     drop(
         rig.hub
-            .set_duties(Duties::none(), Relinquish::Finish, rig.now),
+            .set_duties(Duties::Standby, Relinquish::Finish, rig.now),
     );
     lead(&mut rig);
     rig.join(manifest("p"), nothing);
@@ -267,7 +267,7 @@ fn an_informer_that_has_ended_is_not_asked_about() {
     let mut rig = Rig::default();
     drop(
         rig.hub
-            .set_duties(Duties::none(), Relinquish::Finish, rig.now),
+            .set_duties(Duties::Standby, Relinquish::Finish, rig.now),
     );
     let id = rig.join(manifest("p"), nothing);
     lead(&mut rig);
@@ -306,7 +306,7 @@ fn a_new_version_waits_for_a_kind_that_is_still_in_doubt() {
     let mut rig = Rig::default();
     drop(
         rig.hub
-            .set_duties(Duties::none(), Relinquish::Finish, rig.now),
+            .set_duties(Duties::Standby, Relinquish::Finish, rig.now),
     );
     let services_alone = || Manifest {
         reads: vec![ReadDeclaration::new(service(), vec![])],
@@ -380,7 +380,7 @@ fn the_kinds_of_a_pattern_hold_keys_back_for_ten_seconds_at_most() {
         let mut rig = Rig::default();
         drop(
             rig.hub
-                .set_duties(Duties::none(), Relinquish::Finish, rig.now),
+                .set_duties(Duties::Standby, Relinquish::Finish, rig.now),
         );
         let id = rig.join_with(patterns::reads_all("p"), &patterns::settings(), nothing);
         let served = [service(), pod()].map(patterns::served);

@@ -136,6 +136,32 @@ fn a_host_caches_the_namespaces_of_its_shards_and_all_of_what_has_none() {
 }
 
 #[test]
+fn a_standby_has_everything_whatever_is_divided() {
+    let mut rig = Rig::default();
+    let standby = Duties::Standby;
+    drop(rig.hub.set_duties(standby, Relinquish::Finish, rig.now));
+    rig.join_with(reads_nodes(), &settings(), nothing);
+    assert_eq!(all_wanted(&rig), [Namespaces::ALL; 3]);
+    let is_synced = |rig: &Rig| -> Vec<bool> {
+        let reads = rig.hub.status(rig.now).remove(0).reads.into_iter();
+        reads.map(|(_, is_synced)| is_synced).collect()
+    };
+    assert_eq!(is_synced(&rig), [false; 3]);
+    list(&mut rig, &service(), &[MINE, OTHER], &["a"]);
+    list(&mut rig, &pod(), &[MINE, OTHER], &[]);
+    list(&mut rig, &node(), &[], &[]);
+    assert_eq!((is_synced(&rig), rig.run()), (vec![true; 3], NONE));
+    drop(rig.hub.set_duties(Duties::All, Relinquish::Finish, rig.now));
+    prove(&mut rig);
+    assert_eq!(rig.run(), ["a"], "nothing is listed anew");
+    drop(
+        rig.hub
+            .set_duties(Duties::Standby, Relinquish::Stop, rig.now),
+    );
+    assert_eq!(all_wanted(&rig), [Namespaces::ALL; 3]);
+}
+
+#[test]
 fn another_plugin_that_reads_everything_has_everything_cached() {
     let (mut rig, _) = host(nothing);
     rig.run();
