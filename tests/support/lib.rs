@@ -36,7 +36,7 @@ pub use host::{Host, HostOptions, RUNTIME_DIRECTORY, sum_of};
 pub use kubelet::{Doings, Kubelets, PLAN};
 pub use memory::{AgainSoon, rehearse, run_in_memory, unwritten};
 pub use neighbour::Neighbour;
-pub use process::{cpu_of, memory_of, peak_memory_of};
+pub use process::{cpu_of, memory_of, peak_memory_of, proportional_memory_of};
 pub use random::Random;
 pub use requests::{Asked, requests_of};
 pub use server::{Server, ServerOptions, ServerWrite, Snapshot};

@@ -14,10 +14,20 @@ pub fn peak_memory_of(process: u32) -> Result<u64> {
     status_of(process, "VmHWM:")
 }
 
+/// As [`memory_of`], but of pages that several processes share only this one's part.
+pub fn proportional_memory_of(process: u32) -> Result<u64> {
+    amount_in(process, "smaps_rollup", "Pss:")
+}
+
 /// An amount of memory in the status of a process, in bytes.
 fn status_of(process: u32, name: &str) -> Result<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    amount_in(process, "status", name)
+}
+
+/// An amount of memory in a file about a process, in bytes.
+fn amount_in(process: u32, file: &str, name: &str) -> Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/{file}"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
     let kilobytes = line.and_then(|line| line.split_whitespace().next());
     let kilobytes = kilobytes.with_context(|| format!("no {name}"))?;
     Ok(kilobytes.parse::<u64>()? * 1024)

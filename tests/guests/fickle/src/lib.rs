@@ -5,6 +5,7 @@
 //! version of the plugin has seen which version of the object.
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use pilothouse_sdk::{
     Apply, Controller, Failure, Host, Manifest, Outcome, Request, Selection, Verb,
@@ -89,8 +90,10 @@ impl Controller for Fickle {
             return Ok(Outcome::done());
         };
         let config: Value = serde_json::from_str(&request.config).unwrap_or_default();
-        if value(BEHAVIOUR).trim_end() == "reads-own" {
-            return Ok(Outcome::done());
+        match value(BEHAVIOUR).trim_end() {
+            "reads-own" => return Ok(Outcome::done()),
+            "burns" => return Ok(burn(&config)),
+            _ => {}
         }
         let pods = host.get::<Value>(&request.key().of_kind("v1/Pod"));
         if value(BEHAVIOUR).trim_end() == "reads-two" {
@@ -111,6 +114,19 @@ impl Controller for Fickle {
         });
         Ok(Outcome::done().with(Apply::new(&seen)?))
     }
+}
+
+/// Computes for as many rounds as the configuration says, and again a second later.
+fn burn(config: &Value) -> Outcome {
+    let mut number = 1_u64;
+    for _ in 0..config["rounds"].as_u64().unwrap_or_default() {
+        number = black_box(
+            number
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1),
+        );
+    }
+    Outcome::done().requeue_after(Duration::from_secs(1))
 }
 
 /// Returns a write that the manifest does not ask for.
