@@ -197,9 +197,14 @@ impl Load {
     async fn missing(&self) -> Result<Vec<String>> {
         let mut missing = Vec::new();
         let pods = self.list(&self.pods).await?;
+        let mut owned: BTreeMap<&str, usize> = BTreeMap::new();
+        for pod in &pods {
+            *owned
+                .entry(owner(pod).as_str().unwrap_or_default())
+                .or_default() += 1;
+        }
         for set in self.list(&self.sets).await? {
-            let uid = &set["metadata"]["uid"];
-            let own = pods.iter().filter(|pod| owner(pod) == uid).count();
+            let own = owned.get(&*uid(&set)).copied().unwrap_or_default();
             let said = number(&set, "status", "replicas");
             if own != REPLICAS || said != Some(REPLICAS as u64) {
                 missing.push(format!(
@@ -209,11 +214,9 @@ impl Load {
             }
         }
         let maps = self.list(&self.entries.collection()).await?;
-        let wish_of = |name: &str| {
-            let map = maps.iter().find(|map| name_of(map) == name);
-            map.map(|map| map["data"]["wish"].clone())
-                .unwrap_or_default()
-        };
+        let wished = maps.iter().map(|map| (name_of(map), &map["data"]["wish"]));
+        let wished: BTreeMap<String, &Value> = wished.collect();
+        let wish_of = |name: &str| wished.get(name).copied().unwrap_or(&Value::Null);
         for name in self.wishes.lock().keys() {
             let wish = wish_of(name);
             for copy in [format!("{name}-first"), format!("{name}-second")] {
