@@ -187,7 +187,7 @@ async fn a_new_leader_that_finds_five_thousand_objects_done_writes_nothing() -> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes ten minutes; make soak"]
+#[ignore = "takes five to ten minutes; make soak"]
 async fn a_new_leader_that_finds_a_hundred_thousand_objects_done_writes_nothing() -> Result<()> {
     storm::first_runs_of_many(rounds(100_000)?, Times::USUAL).await
 }
