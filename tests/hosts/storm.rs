@@ -125,8 +125,16 @@ fn ensure_quiet(group: &Group, user: &str, since: Timestamp) -> Result<()> {
     let sent = member.map(|member| member.proxy.seen(writes(ANY)));
     let sent = sent.unwrap_or_default();
     let is_other = |resource: &&str| !matches!(*resource, "leases" | "events");
-    let sent = sent.iter().map(|seen| &*seen.resource).filter(is_other);
-    let sent = sent.count();
-    ensure!(sent == 0, "{sent} sent");
+    let sent: Vec<&str> = sent
+        .iter()
+        .map(|seen| &*seen.resource)
+        .filter(is_other)
+        .collect();
+    ensure!(
+        sent.is_empty(),
+        "{user} has sent {} writes, the first of {:?}",
+        sent.len(),
+        sent.first()
+    );
     Ok(())
 }
