@@ -189,6 +189,12 @@ impl Group {
         Ok(())
     }
 
+    /// How many objects a host caches.
+    pub async fn cached(&self, number: usize) -> Result<f64> {
+        let host = &self.hosts[number];
+        host.metric("pilothouse_cached_objects", "").await
+    }
+
     /// What this host occupies now.
     pub fn memory(&self, number: usize) -> Result<Memory> {
         Memory::of(self.hosts[number].process()?)

@@ -16,7 +16,7 @@ mod usage;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use pilothouse_tests::{Server, chosen, fickle, named_fickle};
+use pilothouse_tests::{Server, ServerOptions, chosen, fickle, named_fickle};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
@@ -63,6 +63,18 @@ async fn run(objects: usize) -> Result<()> {
     measure(&server, &plugins, "one plugin of eight shards").await?;
     all.fill(objects).await?;
     memory(&server, objects, "each host caches all", "").await?;
+    let by_namespace = "shard-by = \"namespace\"\n";
+    let what = "each caches the namespaces of its shards, the server sends all";
+    memory(&server, objects, what, by_namespace).await?;
+    server.stop().await?;
+    let server = ServerOptions {
+        selects_shards: true,
+        ..ServerOptions::default()
+    };
+    let server = Server::start_own(server).await?;
+    Objects::of(&server.api).await?.fill(objects).await?;
+    let what = "each caches the namespaces of its shards, the server sends these alone";
+    memory(&server, objects, what, by_namespace).await?;
     server.stop().await
 }
 
@@ -167,6 +179,7 @@ async fn memory(server: &Server, objects: usize, what: &str, settings: &str) -> 
     println!("    two, the first {first}\n         the second {second}");
     println!("      {}", group.division().await?);
     let ratio = second.resident as f64 / alone.resident as f64;
-    println!("    the second host to one alone: {ratio:.2}");
+    let (of_first, of_second) = (group.cached(0).await?, group.cached(1).await?);
+    println!("    the second host to one alone: {ratio:.2}; objects: {of_first} and {of_second}");
     group.end().await.context("the hosts do not end")
 }
