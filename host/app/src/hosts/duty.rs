@@ -51,8 +51,7 @@ impl DutyParts {
     }
 
     async fn finished(&self) {
-        let is_finished = |hub: &Hub| hub.unfinished().is_empty();
-        while !self.shared.read(Cause::Status, is_finished) {
+        while self.shared.read(Cause::Status, Hub::has_unfinished) {
             sleep(LOOK).await;
         }
     }

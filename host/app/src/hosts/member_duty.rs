@@ -114,17 +114,19 @@ impl MemberDuty {
     /// Reports the shards of which nothing runs any more.
     fn release(&self, held: &mut Held) {
         let now = Instant::now();
-        let unfinished = self.parts.shared.read(Cause::Status, Hub::unfinished);
-        let is_unfinished =
-            |shard: &Shard| unfinished.contains(&(shard.plugin.to_string(), shard.index));
-        let late = |(shard, by): (&Shard, &Instant)| *by <= now && is_unfinished(shard);
+        let ending = held.ending.keys();
+        let unfinished: BTreeSet<Shard> = self.parts.shared.read(Cause::Status, |hub| {
+            let unfinished = ending.filter(|shard| hub.is_unfinished(shard));
+            unfinished.cloned().collect()
+        });
+        let late = |(shard, by): (&Shard, &Instant)| *by <= now && unfinished.contains(shard);
         if held.ending.iter().any(late) {
             self.set(held, Relinquish::Stop);
         }
         let ended: Vec<Shard> = held
             .ending
             .keys()
-            .filter(|shard| !is_unfinished(shard))
+            .filter(|shard| !unfinished.contains(shard))
             .cloned()
             .collect();
         for shard in ended {

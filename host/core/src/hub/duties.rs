@@ -90,7 +90,7 @@ impl Duties {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relinquish {
     /// What runs may end, and its writes are made. Until then the shard is
-    /// [unfinished](crate::Hub::unfinished).
+    /// [unfinished](crate::Hub::is_unfinished).
     Finish,
     /// Nothing more is written, as when a plugin is halted. This includes what has gone on running
     /// since it was to finish.

@@ -1,7 +1,5 @@
 //! What this host runs, where several hosts divide the work.
 
-use std::collections::BTreeSet;
-
 use super::controller::{Controller, RunningKeys};
 use super::doubts::{Doubt, Proof};
 use super::duties::{Duties, Duty, Relinquish};
@@ -9,7 +7,7 @@ use super::{Garbage, Hub, PluginId, is_watched};
 use crate::model::division::Division;
 use crate::model::subject_key::SubjectKey;
 use crate::queue::Time;
-use crate::sharing::Offer;
+use crate::sharing::{Offer, Shard};
 
 /// What still runs of a plugin that has left the hub.
 pub(super) struct Departed {
@@ -31,8 +29,8 @@ impl Hub {
     /// Shards that are lost are forgotten: what is queued of them, their failures and back-offs,
     /// memos, effects, timers, recorded reads and write gates. Changes queue none of their keys.
     /// What is running of them ends as `how` says, and its end counts for nothing: see
-    /// [`unfinished`](Self::unfinished). With [`Relinquish::Stop`] this also stops what was to
-    /// finish since an earlier call.
+    /// [`is_unfinished`](Self::is_unfinished). With [`Relinquish::Stop`] this also stops what was
+    /// to finish since an earlier call.
     ///
     /// A key never runs twice at once, even if its shard is gained again while it runs: then it
     /// runs once more after that, when the caches show what it has written.
@@ -59,26 +57,34 @@ impl Hub {
         &self.duties
     }
 
-    /// The shards that this host has lost and of which keys are still running, with the plugins'
-    /// names. Another host must not run them before they are finished here. Includes what runs of
-    /// plugins that have left the hub.
-    pub fn unfinished(&self) -> BTreeSet<(String, u32)> {
+    /// Whether keys of a shard that this host has lost are still running. Another host must not run
+    /// them before they have ended here. The plugin may be divided in another way by now, or have
+    /// left the hub.
+    pub fn is_unfinished(&self, shard: &Shard) -> bool {
+        let of_plugin = self.lost().filter(|(plugin, _)| *plugin == &*shard.plugin);
+        let mut shards = of_plugin.map(|(_, key)| shard.of.shard_of(key.object.parts()));
+        shards.any(|index| index == shard.index)
+    }
+
+    /// Whether keys are still running that this host has lost.
+    pub fn has_unfinished(&self) -> bool {
+        self.lost().next().is_some()
+    }
+
+    /// The keys that are running and that are not of this host's duties, with the plugins' names.
+    fn lost(&self) -> impl Iterator<Item = (&str, &SubjectKey)> {
         let controllers = self.controllers.values();
         let present = controllers.map(|controller| {
-            let of = controller.settings().division;
-            (controller.name(), of, controller.running_shards())
+            let division = controller.settings().division;
+            (controller.name(), division, controller.running())
         });
         let departed = self.departed.values();
-        let departed = departed.map(|departed| {
-            let of = departed.division;
-            (&*departed.name, of, departed.running.shards(of))
-        });
-        let running = present.chain(departed);
-        let running =
-            running.flat_map(|(name, of, shards)| shards.into_iter().map(move |it| (name, of, it)));
-        let lost = running.filter(|(name, of, shard)| !self.duties.has(name, *of, *shard));
-        lost.map(|(name, _, shard)| (name.to_owned(), shard))
-            .collect()
+        let departed = departed.map(|gone| (&*gone.name, gone.division, &gone.running));
+        present.chain(departed).flat_map(|(name, of, running)| {
+            let duty = Duty::of(&self.duties, name, of);
+            let keys = running.keys().filter(move |key| !duty.has(key));
+            keys.map(move |key| (name, key))
+        })
     }
 
     /// The plugins that this host can run, and how the keys of each are divided: those that have

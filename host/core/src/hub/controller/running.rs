@@ -1,9 +1,6 @@
 //! The keys of one plugin that run now, and those among them whose shard was given up meanwhile.
 
-use std::collections::BTreeSet;
-
 use crate::hub::duties::{Duty, Relinquish};
-use crate::model::division::Division;
 use crate::model::subject_key::SubjectKey;
 use crate::plan::Halt;
 
@@ -60,10 +57,9 @@ impl RunningKeys {
         self.keys.is_empty()
     }
 
-    /// The shards of the running keys, if the plugin is divided in this way.
-    pub fn shards(&self, division: Division) -> BTreeSet<u32> {
-        let objects = self.keys.iter().map(|running| running.key.object.parts());
-        objects.map(|object| division.shard_of(object)).collect()
+    /// The running keys.
+    pub fn keys(&self) -> impl Iterator<Item = &SubjectKey> {
+        self.keys.iter().map(|running| &running.key)
     }
 
     /// The running keys whose shards were given up.

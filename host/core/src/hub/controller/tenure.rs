@@ -173,9 +173,9 @@ impl Controller {
         self.keys.add(&running, LOW, now);
     }
 
-    /// The shards that keys running now belong to.
-    pub fn running_shards(&self) -> BTreeSet<u32> {
-        self.running.shards(self.permit.settings().division)
+    /// The keys that run now.
+    pub fn running(&self) -> &RunningKeys {
+        &self.running
     }
 
     /// The keys that run now, of a plugin that leaves.

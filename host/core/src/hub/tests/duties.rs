@@ -5,6 +5,7 @@ use super::*;
 use crate::hub::doubts::Proof;
 use crate::hub::duties::HeldShards;
 use crate::model::division::Division;
+use crate::sharing::Shard;
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const SHARDS: u32 = 3;
@@ -67,6 +68,14 @@ fn status(rig: &Rig) -> ControllerStatus {
     rig.hub.status(rig.now).remove(0)
 }
 
+/// The shards of three of which something that was lost still runs.
+fn unfinished(rig: &Rig) -> Vec<u32> {
+    let of = Division::into(SHARDS);
+    let shards = of.all();
+    let is_unfinished = |shard: &u32| rig.hub.is_unfinished(&Shard::new("p", *shard, of));
+    shards.filter(is_unfinished).collect()
+}
+
 fn is_idle(rig: &mut Rig) -> bool {
     matches!(rig.hub.next(rig.now, 0), Next::Idle(None))
 }
@@ -109,7 +118,7 @@ fn a_standby_has_full_caches_and_runs_nothing() {
         (status.division.shards.get(), status.held_shards.len()),
         (SHARDS, 0)
     );
-    assert!(rig.hub.is_drained(rig.now) && rig.hub.unfinished().is_empty());
+    assert!(rig.hub.is_drained(rig.now) && !rig.hub.has_unfinished());
 }
 
 #[test]
@@ -223,12 +232,11 @@ fn a_running_key_of_a_lost_shard_ends_and_its_end_counts_for_nothing() {
     let reconcile = take(&mut rig, name);
     set(&mut rig, Duties::none(), Relinquish::Finish);
     assert!(!reconcile.held().halt.is_halted(), "its writes are made");
-    let unfinished = BTreeSet::from([("p".to_owned(), shard(name))]);
-    assert_eq!(rig.hub.unfinished(), unfinished);
+    assert_eq!(unfinished(&rig), [shard(name)]);
     assert!(!rig.hub.is_drained(rig.now));
     rig.put(&service(), name, r#""changed":"yes""#);
     rig.finish(reconcile.run());
-    assert!(rig.hub.unfinished().is_empty() && rig.hub.is_drained(rig.now));
+    assert!(!rig.hub.has_unfinished() && rig.hub.is_drained(rig.now));
     let status = status(&rig);
     assert_eq!((status.keys.failing, status.keys.recorded_reads), (0, 0));
     assert!(is_idle(&mut rig), "it is not retried");
@@ -275,7 +283,7 @@ fn a_key_that_still_runs_when_its_shard_comes_back_runs_once_more_after_that() {
     let first = take(&mut rig, name);
     set(&mut rig, Duties::none(), Relinquish::Finish);
     set(&mut rig, Duties::All, Relinquish::Finish);
-    assert!(rig.hub.unfinished().is_empty(), "it is not lost any more");
+    assert!(!rig.hub.has_unfinished(), "it is not lost any more");
     let others: Vec<&str> = NAMES[1..].to_vec();
     assert_eq!(rig.run(), others);
     let writing = rig.ran(first);
@@ -453,17 +461,32 @@ fn what_a_key_asks_for_that_ran_while_its_shard_was_lost_and_promised_again_coun
 }
 
 #[test]
+fn a_shard_is_unfinished_in_the_division_in_which_it_was_lost() {
+    let (mut rig, id) = with(nothing);
+    set(&mut rig, duties(&[2]), Relinquish::Finish);
+    let first = take(&mut rig, of(&[2])[0]);
+    rig.hub.configure(id, &in_shards(5), rig.now);
+    set(&mut rig, Duties::none(), Relinquish::Finish);
+    assert_eq!(unfinished(&rig), [2]);
+    let other = Division::into(5);
+    let of_five = other.shard_of(first.held().object().parts());
+    assert!(rig.hub.is_unfinished(&Shard::new("p", of_five, other)));
+    rig.finish(first.run());
+    assert!(!rig.hub.has_unfinished());
+}
+
+#[test]
 fn a_plugin_that_has_left_is_unfinished_until_its_last_key_has_ended() {
     let (mut rig, id) = with(nothing);
     let reconcile = rig.take().unwrap();
     drop(rig.hub.leave(id));
-    assert!(rig.hub.unfinished().is_empty(), "its shards are held");
+    assert!(!rig.hub.has_unfinished(), "its shards are held");
     set(&mut rig, Duties::none(), Relinquish::Finish);
-    assert_eq!(rig.hub.unfinished().len(), 1);
+    assert_eq!(unfinished(&rig).len(), 1);
     set(&mut rig, Duties::none(), Relinquish::Stop);
     assert!(reconcile.held().halt.is_halted());
     rig.finish(reconcile.run());
-    assert!(rig.hub.unfinished().is_empty());
+    assert!(!rig.hub.has_unfinished());
 }
 
 #[test]

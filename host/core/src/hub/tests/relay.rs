@@ -19,6 +19,7 @@ use crate::model::division::{DividedBy, Division};
 use crate::model::extent::Extent;
 use crate::model::namespaces::Namespaces;
 use crate::queue::Time;
+use crate::sharing::Shard;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 /// Pods that no key writes.
@@ -532,8 +533,8 @@ impl Relay {
     fn grant(&mut self, number: usize, shard: u32) -> Result<bool, TestCaseError> {
         let shard = shard % self.hosts[number].shards;
         let other = &self.hosts[1 - number];
-        let unfinished = other.rig.hub.unfinished();
-        let is_unfinished = unfinished.contains(&("p".to_owned(), shard));
+        let of = other.division();
+        let is_unfinished = other.rig.hub.is_unfinished(&Shard::new("p", shard, of));
         if other.held.contains(&shard) {
             return Ok(false);
         }
@@ -699,7 +700,7 @@ impl Relay {
             prop_assert_eq!(written_for, Some(service.version));
         }
         for host in &self.hosts {
-            prop_assert!(host.rig.hub.unfinished().is_empty());
+            prop_assert!(!host.rig.hub.has_unfinished());
             prop_assert!(host.rig.hub.is_drained(self.now));
         }
         Ok(())
