@@ -238,11 +238,14 @@ fn the_cache_of_an_informer_without_namespaces_is_emptied_and_filled_again() {
     assert_eq!(cached(&rig, &service()), ["default/a"], "it is wanted");
     hold(&mut rig, &[]);
     rig.hub.vacate(services, rig.now);
+    rig.hub.vacate(rig.id(&pod()), rig.now);
     assert_eq!(cached(&rig, &service()), NONE);
     hold(&mut rig, &[MINE]);
     prove(&mut rig);
     assert_eq!(rig.run(), NONE, "it is not gone, but not listed");
     list(&mut rig, &service(), &[MINE], &["a"]);
+    assert_eq!(rig.run(), NONE, "its pods are not listed");
+    list(&mut rig, &pod(), &[MINE], &["x"]);
     assert_eq!(rig.run(), ["a"]);
 }
 
