@@ -17,6 +17,18 @@ pub fn limit_arenas() {
     }
 }
 
+/// Gives back to the system what is free. glibc keeps what lies between pieces that are in use,
+/// such as a cache that has been replaced by a smaller one. Takes some milliseconds, longer if much
+/// is free.
+#[allow(unsafe_code, reason = "a call of C that has no safe wrapper")]
+pub fn give_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: malloc_trim takes an integer, and may be called at any time on any thread.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code, reason = "a call of C that has no safe wrapper")]
 fn set_arenas(count: usize) {

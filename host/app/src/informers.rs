@@ -18,6 +18,7 @@ use pilothouse_cluster::watch::{CacheSink, WatchSettings, WatchState};
 use pilothouse_core::{Cache, Extent, Hub, InformerId, InformerKey, RECHECK_INTERVAL};
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::allocator;
 use crate::metrics::Metrics;
 use crate::shared::{Cause, Shared};
 pub use budget::Budget;
@@ -34,6 +35,10 @@ const SPREAD: Duration = Duration::from_millis(20);
 /// However many informers start at once, none is delayed by more than this.
 const LONGEST_SPREAD: Duration = Duration::from_millis(500);
 
+/// How long after a list-watch has ended, or its successor has begun, memory is given back. By then
+/// most caches have been replaced.
+const GIVE_BACK_AFTER: Duration = Duration::from_secs(5);
+
 /// The list-watches of all informers.
 pub struct Watches {
     cluster: Arc<ApiCluster>,
@@ -44,6 +49,8 @@ pub struct Watches {
     budget: Budget,
     tasks: JoinSet<()>,
     running: BTreeMap<InformerId, Running>,
+    /// Gives memory back when what informers have had is freed.
+    giving_back: Option<AbortHandle>,
 }
 
 /// An informer's list-watches.
@@ -128,6 +135,7 @@ impl Watches {
             budget,
             tasks: JoinSet::new(),
             running: BTreeMap::new(),
+            giving_back: None,
         }
     }
 
@@ -149,6 +157,18 @@ impl Watches {
         }
     }
 
+    /// Gives free memory back after a while: caches become smaller, or end.
+    fn give_back_soon(&mut self) {
+        let giving_back = tokio::spawn(async {
+            tokio::time::sleep(GIVE_BACK_AFTER).await;
+            // It cannot fail.
+            let _ = tokio::task::spawn_blocking(allocator::give_back).await;
+        });
+        if let Some(before) = self.giving_back.replace(giving_back.abort_handle()) {
+            before.abort();
+        }
+    }
+
     /// Stops an informer of which no key that this host runs can read an object.
     fn vacate(&mut self, id: InformerId) {
         if self.running.contains_key(&id) {
@@ -163,6 +183,7 @@ impl Watches {
         let Some(running) = self.running.remove(&id) else {
             return;
         };
+        self.give_back_soon();
         self.shared.read(Cause::Plugins, |_| {
             running.follower.retire();
             running.successor.iter().for_each(Follower::retire);
@@ -199,6 +220,7 @@ impl Watches {
                 self.running.insert(id, running);
             }
             Begin::Successor => {
+                self.give_back_soon();
                 let old = self.running.get(&id).map(|old| old.follower.clone());
                 let successor = self.start(id, informer_key, extent, old);
                 if let Some(running) = self.running.get_mut(&id) {

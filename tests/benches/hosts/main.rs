@@ -175,6 +175,8 @@ async fn memory(server: &Server, objects: usize, what: &str, settings: &str) -> 
     group.start_host().await?;
     group.until_even().await?;
     group.until_settled().await?;
+    // What was freed is given back by then.
+    sleep(Duration::from_secs(8)).await;
     let (first, second) = (group.memory(0)?, group.memory(1)?);
     println!("    two, the first {first}\n         the second {second}");
     println!("      {}", group.division().await?);
