@@ -10,7 +10,8 @@
 //!   watches it, is gone. Whoever finds that deletes the Lease, on the precondition that it is
 //!   still in that state. Between the end of the right and the earliest deletion is
 //!   [`ElectionSettings::slack`]. A member whose Lease is gone cannot renew it, and joins again
-//!   under another name.
+//!   under another name. A host asks for a Lease of each name only once: if the outcome is unknown
+//!   and the Lease is not there, others may have deleted it.
 //! - The assignment is replaced on the precondition that it is in the state that was read. A shard
 //!   is given away by its owner, once nothing of it runs there any more, or by anybody once its
 //!   owner is surely gone: the host that writes has itself deleted the owner's Lease, or the Lease

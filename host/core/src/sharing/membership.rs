@@ -61,8 +61,6 @@ pub(super) struct Membership {
     /// Has the last request failed, so that the next waits even if it has something to tell?
     has_failed: bool,
     created: Option<Time>,
-    /// May a creation under the present name have been done, or be done yet?
-    unsure: bool,
     writes: u64,
     /// What the Lease says of this host.
     offer: Arc<Offer>,
@@ -84,7 +82,6 @@ impl Membership {
             next: Time::ZERO,
             has_failed: false,
             created: None,
-            unsure: false,
             writes: 0,
             offer: Arc::default(),
             leaving: false,
@@ -219,13 +216,11 @@ impl Membership {
                 self.next = pending.sent + self.pause();
                 Turn::None
             }
-            // Another host has this name. It was not this one that created the Lease.
-            (Purpose::Create, SharingAnswer::AlreadyExists) if !self.unsure => self.lose(now),
-            // Done or not; or done already, by an earlier request of unknown outcome; or somebody
-            // has edited the Lease. As long as it is not gone nothing is lost: the right lasts as
-            // it has lasted.
-            (purpose, _) => {
-                self.unsure |= purpose == Purpose::Create;
+            // Another host has this name: this one asks for each only once.
+            (Purpose::Create, SharingAnswer::AlreadyExists) => self.lose(now),
+            // Done or not; or somebody has edited the Lease. As long as it is not gone nothing is
+            // lost: the right lasts as it has lasted.
+            _ => {
                 self.doubt = true;
                 Turn::None
             }
@@ -271,10 +266,10 @@ impl Membership {
                 self.resolved(now);
                 Turn::Joined
             }
-            (None, None) if resolves => {
-                self.doubt = false;
-                Turn::None
-            }
+            // It was never created, or is not yet, or it was, and others have deleted it: then what
+            // they give away of this name may be given away at any time. The name is not used
+            // again.
+            (None, None) if resolves => self.lose(now),
             (None, _) => Turn::None,
         }
     }
@@ -288,7 +283,6 @@ impl Membership {
         self.lease = None;
         self.right = None;
         self.doubt = false;
-        self.unsure = false;
         if let Some(pending) = &mut self.pending {
             pending.purpose = Purpose::Void;
         }

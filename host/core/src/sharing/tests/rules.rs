@@ -203,6 +203,29 @@ fn a_lease_that_a_person_has_edited_is_renewed_as_it_is() {
 }
 
 #[test]
+fn a_name_is_not_used_again_once_a_lease_of_it_may_have_been_deleted() {
+    let mut pair = Pair {
+        sharing: Sharing::new(ElectionSettings::default(), "a", 1).expect("good settings"),
+        server: Server::default(),
+        now: SECOND,
+        sent: VecDeque::new(),
+        effects: Vec::new(),
+    };
+    pair.handle(SharingEvent::Offered(offer()));
+    let create = pair.sent.pop_front().expect("it asks for a Lease");
+    pair.answer(&create, SharingAnswer::Unknown);
+    // It was done; the others have given it shards, and have deleted its Lease since.
+    pair.serve();
+    assert_eq!(pair.sharing.id().as_str(), "a-2");
+    assert!(!pair.sharing.is_member());
+    pair.now = SECOND * 10;
+    pair.handle(SharingEvent::Tick);
+    pair.serve();
+    assert!(pair.sharing.is_member());
+    assert_eq!(pair.sharing.id().as_str(), "a-2");
+}
+
+#[test]
 fn a_host_whose_name_another_has_takes_another_name() {
     let mut pair = Pair::new();
     let mut twin = Sharing::new(ElectionSettings::default(), "a", 2).expect("good settings");
