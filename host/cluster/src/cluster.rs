@@ -61,8 +61,8 @@ impl ApiCluster {
         &self.discovery
     }
 
-    /// The list-watch of an informer that brings this much. It sends nothing before it
-    /// is run; this call asks discovery if the kind is not known yet.
+    /// The list-watch of an informer that brings this much. It sends nothing before it is run; this
+    /// call asks discovery if the kind is not known yet.
     pub async fn list_watch(
         &self,
         informer_key: &InformerKey,

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::cache::{Listing, Unreadable};
+use crate::hub::doubts::Proof;
 use crate::hub::plugin::{Plugin, Request, RunError};
 use crate::model::key::{ObjectKey, ResourceVersion};
 use crate::model::manifest::{
@@ -192,6 +193,18 @@ impl Rig {
         let object = self.object(kind, name, "");
         let id = self.id(kind);
         self.hub.apply(id, Delta::delete(&object), self.now);
+    }
+
+    /// The server has nothing that the caches do not show.
+    fn prove_all(&mut self) {
+        for doubt in self.hub.doubted() {
+            let cache = &self.hub.snapshot().informers[doubt.informer];
+            let proof = Proof {
+                version: cache.resource_version().clone(),
+                objects: None,
+            };
+            self.hub.prove(&doubt, &proof, self.now);
+        }
     }
 
     fn take(&mut self) -> Option<Reconcile> {

@@ -49,11 +49,8 @@ impl Pages {
         let head = changes.first().map(|change| change.key.clone());
         let noted = self.note(head, page.token.is_some());
         noted.map_err(|bad| WatchFailure::of_list(requests.name(), &bad))?;
-        let wanted = changes.into_iter();
-        let wanted: Vec<_> = wanted
-            .filter(|change| requests.wants(&change.key))
-            .collect();
-        for change in wanted {
+        changes.retain(|change| requests.wants(&change.key));
+        for change in changes {
             let change = change.in_list_of(&version);
             let change = unreadable.reread(change, &schema, requests).await;
             self.bytes = self.bytes.saturating_add(change.size());

@@ -1,7 +1,7 @@
 //! Caches that may not show yet what another host has written.
 
 use super::*;
-use crate::hub::doubts::{Doubt, LONGEST_DOUBT, Proof};
+use crate::hub::doubts::{Doubt, LONGEST_DOUBT};
 use crate::hub::duties::HeldShards;
 use crate::model::division::Division;
 

@@ -2,7 +2,6 @@
 //! loses.
 
 use super::*;
-use crate::hub::doubts::Proof;
 use crate::hub::duties::HeldShards;
 use crate::model::division::Division;
 use crate::sharing::Shard;
@@ -35,19 +34,7 @@ fn duties(shards: &[u32]) -> Duties {
 
 fn set(rig: &mut Rig, duties: Duties, how: Relinquish) {
     drop(rig.hub.set_duties(duties, how, rig.now));
-    prove(rig);
-}
-
-/// The server has nothing that the caches do not show.
-fn prove(rig: &mut Rig) {
-    for doubt in rig.hub.doubted() {
-        let cache = &rig.hub.snapshot().informers[doubt.informer];
-        let proof = Proof {
-            version: cache.resource_version().clone(),
-            objects: None,
-        };
-        rig.hub.prove(&doubt, &proof, rig.now);
-    }
+    rig.prove_all();
 }
 
 /// A plugin with three shards, all of them held, and an object for each name.
@@ -419,7 +406,7 @@ fn another_number_of_shards_assigns_the_keys_anew_and_none_runs_twice_at_once() 
     let whole = Duties::Shards(BTreeMap::from([("p".to_owned(), whole)]));
     drop(rig.hub.set_duties(whole, Relinquish::Finish, rig.now));
     assert_eq!(rig.run(), NONE, "the others have run elsewhere");
-    prove(&mut rig);
+    rig.prove_all();
     assert_eq!(status(&rig).held_shards, BTreeSet::from([0]));
     let others: Vec<&str> = NAMES.into_iter().filter(|name| *name != held[0]).collect();
     assert_eq!(rig.run(), others, "one of them still runs");

@@ -1,7 +1,6 @@
 //! Keys that are divided by namespace: what a host must cache, and what a key can read.
 
 use super::*;
-use crate::hub::doubts::Proof;
 use crate::hub::duties::HeldShards;
 use crate::model::division::Division;
 use crate::model::extent::Extent;
@@ -104,17 +103,6 @@ fn all_wanted(rig: &Rig) -> [Namespaces; 3] {
     [service(), pod(), node()].map(|kind| wanted(rig, &kind).namespaces)
 }
 
-fn prove(rig: &mut Rig) {
-    for doubt in rig.hub.doubted() {
-        let cache = &rig.hub.snapshot().informers[doubt.informer];
-        let proof = Proof {
-            version: cache.resource_version().clone(),
-            objects: None,
-        };
-        rig.hub.prove(&doubt, &proof, rig.now);
-    }
-}
-
 fn cached(rig: &Rig, kind: &Kind) -> Vec<String> {
     let objects = rig.hub.snapshot().informers[rig.id(kind)].list(None);
     let keys = objects.map(|object| object.key().to_key().to_string());
@@ -152,7 +140,7 @@ fn a_standby_has_everything_whatever_is_divided() {
     list(&mut rig, &node(), &[], &[]);
     assert_eq!((is_synced(&rig), rig.run()), (vec![true; 3], NONE));
     drop(rig.hub.set_duties(Duties::All, Relinquish::Finish, rig.now));
-    prove(&mut rig);
+    rig.prove_all();
     assert_eq!(rig.run(), ["a"], "nothing is listed anew");
     drop(
         rig.hub
@@ -176,7 +164,7 @@ fn another_plugin_that_reads_everything_has_everything_cached() {
         held.insert("q".to_owned(), undivided);
     }
     drop(rig.hub.set_duties(duties, Relinquish::Finish, rig.now));
-    prove(&mut rig);
+    rig.prove_all();
     assert_eq!(rig.run(), NONE, "it lacks the other namespaces");
     list(&mut rig, &service(), &[MINE, OTHER], &["a", "b"]);
     list(&mut rig, &pod(), &[MINE, OTHER], &[]);
@@ -190,7 +178,7 @@ fn a_gained_shard_runs_once_its_namespaces_are_listed_and_proven() {
     let (mut rig, _) = host(nothing);
     assert_eq!(rig.run(), ["a"]);
     hold(&mut rig, &[MINE, OTHER]);
-    prove(&mut rig);
+    rig.prove_all();
     assert!(rig.hub.doubted().is_empty());
     assert_eq!(rig.run(), NONE, "nothing of them is there");
     let changed = object_in(&mut rig, &service(), MINE, "a");
@@ -241,7 +229,7 @@ fn the_cache_of_an_informer_without_namespaces_is_emptied_and_filled_again() {
     rig.hub.vacate(rig.id(&pod()), rig.now);
     assert_eq!(cached(&rig, &service()), NONE);
     hold(&mut rig, &[MINE]);
-    prove(&mut rig);
+    rig.prove_all();
     assert_eq!(rig.run(), NONE, "it is not gone, but not listed");
     list(&mut rig, &service(), &[MINE], &["a"]);
     assert_eq!(rig.run(), NONE, "its pods are not listed");

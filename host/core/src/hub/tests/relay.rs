@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::hub::doubts::{Doubt, Proof};
+use crate::hub::doubts::Doubt;
 use crate::hub::duties::HeldShards;
 use crate::model::division::{DividedBy, Division};
 use crate::model::extent::Extent;
