@@ -527,12 +527,13 @@ impl Hub {
         };
         let priority = if cache.is_initial() { LOW } else { NORMAL };
         if matches!(&delta, Delta::Replace(listing) if listing.is_rollback) {
-            let controllers = self.controllers.values();
-            controllers.for_each(|controller| controller.forget_applied(cache.kind()));
+            let controllers = self.controllers.values_mut();
+            controllers.for_each(|controller| controller.forget_written(cache.kind()));
             self.doubts.forget_answer(informer);
         }
+        let is_step = matches!(delta, Delta::Upsert(_));
         let changes = cache.apply(delta);
-        self.spread(informer, changes, priority, now)
+        self.spread_all(informer, changes, is_step, priority, now)
     }
 
     /// Counts that an informer's list-watch has dropped something older than its cache.
@@ -542,11 +543,23 @@ impl Hub {
         }
     }
 
-    /// Queues the keys that changes concern.
+    /// Queues the keys that changes concern which no watch has brought.
     fn spread(
         &mut self,
         informer: InformerId,
         changes: Vec<Change>,
+        priority: i32,
+        now: Time,
+    ) -> usize {
+        self.spread_all(informer, changes, false, priority, now)
+    }
+
+    /// Queues the keys that changes concern; see [`KeyedChange::is_step`].
+    fn spread_all(
+        &mut self,
+        informer: InformerId,
+        changes: Vec<Change>,
+        is_step: bool,
         priority: i32,
         now: Time,
     ) -> usize {
@@ -560,6 +573,7 @@ impl Hub {
                 informer,
                 key: &key,
                 change,
+                is_step,
             };
             for controller in self.controllers.values_mut() {
                 controller.wake(&self.snapshot, changed, priority, now);

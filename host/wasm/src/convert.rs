@@ -103,6 +103,7 @@ pub(crate) fn outcome(outcome: plugin::Outcome) -> Result<Outcome, ContractError
         follow_up: FollowUp {
             next: outcome.next.into(),
             not_before: Duration::from_millis(outcome.not_before),
+            is_settled: outcome.settled,
             memo: outcome.memo.map(Into::into),
         },
     })

@@ -5,7 +5,15 @@ use pilothouse_sdk::{Failure, Filter, Next, ObjectRef, Outcome, Question, Stage}
 use serde_json::{Map, Value, json};
 
 /// The members that an `expect` can have.
-const MEMBERS: [&str; 6] = ["stages", "next", "memo", "confirm", "not_before", "failure"];
+const MEMBERS: [&str; 7] = [
+    "stages",
+    "next",
+    "memo",
+    "confirm",
+    "not_before",
+    "settled",
+    "failure",
+];
 
 /// What a reconcile has returned, in the form of a case's `expect`. What is as in an outcome that
 /// does nothing is left out.
@@ -35,7 +43,7 @@ fn of_outcome(outcome: &Outcome) -> Value {
     });
     given(json!({
         "stages": stages, "confirm": confirm, "next": next, "memo": memo,
-        "not_before": outcome.not_before,
+        "not_before": outcome.not_before, "settled": outcome.settled,
     }))
 }
 
@@ -135,7 +143,8 @@ fn given(decision: Value) -> Value {
     let Value::Object(members) = decision else {
         return decision;
     };
-    let is_default = |value: &Value| value.is_null() || *value == json!([]) || *value == json!(0);
+    let defaults = [Value::Null, json!([]), json!(0), json!(false)];
+    let is_default = |value: &Value| defaults.contains(value);
     let members = members.into_iter().filter(|(_, value)| !is_default(value));
     Value::Object(members.collect::<Map<_, _>>())
 }

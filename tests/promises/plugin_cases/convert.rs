@@ -25,6 +25,7 @@ pub fn outcome(outcome: host::Outcome) -> Outcome {
             host::NextRun::Retry(text) => Next::Retry(text),
         },
         not_before: milliseconds(follow_up.not_before),
+        settled: follow_up.is_settled,
         memo: follow_up.memo.map(|memo| memo.to_string()),
     }
 }

@@ -269,9 +269,11 @@ impl Controller {
         }
     }
 
-    /// Forgets what the plugin has applied to objects of a kind.
-    pub fn forget_applied(&self, kind: &Kind) {
+    /// The server has gone back in time: others may write the versions again that the plugin has
+    /// written of a kind.
+    pub fn forget_written(&mut self, kind: &Kind) {
         self.installed.forget_applied(kind);
+        self.keys.forget_written();
     }
 
     /// Whether there is a key to run and a thread that the plugin may use for it.
@@ -708,6 +710,12 @@ impl Controller {
         let will_run =
             self.permit.may_run(now) && self.is_synced(snapshot) && self.is_proven(doubts, now);
         self.keys.is_empty() || (!self.keys.is_running() && !will_run)
+    }
+
+    /// How many keys are remembered for what they have written.
+    #[cfg(test)]
+    pub fn cycles(&self) -> usize {
+        self.keys.cycles()
     }
 
     /// Takes no time that grows without bound: it is called often, under the hub's lock.

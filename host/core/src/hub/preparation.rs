@@ -285,6 +285,7 @@ impl Caches {
                     informer: *informer,
                     key: &change.key().to_key(),
                     change: &change,
+                    is_step: false,
                 };
                 controller.wake(&self.snapshot, changed, priority, now);
             }

@@ -258,6 +258,12 @@ impl Ran {
         self.result.as_ref().map(|(plan, _)| plan)
     }
 
+    /// Whether its key need not run for what it is about to write.
+    pub fn is_settled(&self) -> bool {
+        let decided = self.result.as_ref();
+        decided.is_ok_and(|(_, follow_up)| follow_up.is_settled)
+    }
+
     /// The first read that was not allowed, for the audit log. The guest was told and may have
     /// continued.
     pub fn denied(&self) -> Option<&ReadError> {

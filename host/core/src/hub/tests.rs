@@ -37,6 +37,7 @@ mod outage;
 mod patterns;
 mod rehearsal;
 mod relay;
+mod settled;
 mod suspects;
 mod sweep;
 mod turns;

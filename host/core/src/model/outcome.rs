@@ -41,6 +41,8 @@ pub struct FollowUp {
     pub next: NextRun,
     /// The least time until then, whatever changes.
     pub not_before: Duration,
+    /// Whether the key need not run for the changes that this outcome's own writes make.
+    pub is_settled: bool,
     /// What the key's next run is given back, if the host has not forgotten it.
     pub memo: Option<Arc<str>>,
 }

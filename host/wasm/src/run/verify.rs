@@ -119,6 +119,10 @@ fn of_follow_ups(first: &FollowUp, second: &FollowUp) -> Option<String> {
         let (one, other) = (first.not_before, second.not_before);
         return Some(format!("not before: {one:?}, then {other:?}"));
     }
+    if first.is_settled != second.is_settled {
+        let (one, other) = (first.is_settled, second.is_settled);
+        return Some(format!("settled: {one}, then {other}"));
+    }
     (first.memo != second.memo).then(|| "another memo".to_owned())
 }
 

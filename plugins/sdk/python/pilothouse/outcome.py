@@ -98,6 +98,8 @@ class Outcome:
         """Why the key is retried when the stages are done."""
         self.rest = timedelta()
         """The least time to the key's next run."""
+        self.is_settled = False
+        """Whether what it writes does not run the key again."""
         self.memo: str | None = None
         """What is to be remembered, as JSON."""
         self.questions: list[ObjectRef | Unchanged | Query] = []
@@ -156,6 +158,19 @@ class Outcome:
         self.rest = _time("not_before", delay)
         return self
 
+    def settled(self) -> Outcome:
+        """Nothing is left to do once the writes are accepted: the changes that they themselves make
+        do not run this key. Without this they do, and that run finds nothing to do. What others
+        change runs it in any case.
+
+        For an outcome that makes things as they are to be, not for a step on the way: the host
+        takes the controller's word for it. It does not hold if a write fails, and not for
+        deletions. `FakeCluster` runs the key again after such an outcome, and raises an
+        `AssertionError` if that would write.
+        """
+        self.is_settled = True
+        return self
+
     def remember(self, value: Any) -> Outcome:
         """Gives the key's next reconcile this value as `request.memo`, as JSON of at most 64 KiB.
 
@@ -210,6 +225,8 @@ class Outcome:
             said["confirm"] = [_question(each) for each in self.questions]
         if self.rest:
             said["not-before"] = milliseconds(self.rest)
+        if self.is_settled:
+            said["settled"] = True
         if self.memo is not None:
             said["memo"] = self.memo
         return said

@@ -170,7 +170,8 @@ def _outcome(outcome: Outcome) -> Any:
     if outcome.retry_text is not None:
         after = plugin.Next_Retry(outcome.retry_text)
     questions = [_question(asked) for asked in outcome.questions]
-    return plugin.Outcome(stages, questions, after, milliseconds(outcome.rest), outcome.memo)
+    rest = milliseconds(outcome.rest)
+    return plugin.Outcome(stages, questions, after, rest, outcome.is_settled, outcome.memo)
 
 
 def _action(number: int, action: Action) -> Any:

@@ -1996,11 +1996,21 @@ pub mod exports {
                     /// period of its own, or reads much. What changes meanwhile is not lost, the key runs then. At
                     /// most an hour; zero asks for nothing. Another version of the plugin does not wait.
                     ///
-                    /// What an outcome applies counts as read, so it is followed by one more run, which waits for
-                    /// this time as well. If that run asks for a time again, what changes after it waits once more.
-                    /// A plugin that wants to follow the next change at once asks for a time only in the runs after
-                    /// which it needs the rest.
+                    /// What an outcome applies counts as read, so one that is not `settled` is followed by one more
+                    /// run, which waits for this time as well. If that run asks for a time again, what changes
+                    /// after it waits once more. A plugin that wants to follow the next change at once asks for a
+                    /// time only in the runs after which it needs the rest.
                     pub not_before: Milliseconds,
+                    /// Nothing is left to do for this key once these writes are accepted: the changes that they
+                    /// themselves make do not run the key. Without this they do, as anybody's changes of what the
+                    /// key has read, and that run finds out. What others change runs the key in any case, also
+                    /// while the writes are under way.
+                    ///
+                    /// For an outcome that makes things as they are to be, not for a step on the way. The host
+                    /// takes the plugin's word for it, and does not look at what the server or a webhook has made
+                    /// of a write. It does not hold if a write fails, and not for deletions and for subresources
+                    /// whose answer is not the object.
+                    pub settled: bool,
                     /// What the key's next request brings as `memo`: any text, of at most 64 KiB. Replacing it runs
                     /// nothing.
                     ///
@@ -2020,6 +2030,7 @@ pub mod exports {
                             .field("confirm", &self.confirm)
                             .field("next", &self.next)
                             .field("not-before", &self.not_before)
+                            .field("settled", &self.settled)
                             .field("memo", &self.memo)
                             .finish()
                     }
@@ -2483,6 +2494,7 @@ pub mod exports {
                                     confirm: confirm66,
                                     next: next66,
                                     not_before: not_before66,
+                                    settled: settled66,
                                     memo: memo66,
                                 } = e;
                                 let vec119 = stages66;
@@ -3399,25 +3411,31 @@ pub mod exports {
                                 *ptr65
                                     .add(16 + 6 * ::core::mem::size_of::<*const u8>())
                                     .cast::<i64>() = _rt::as_i64(not_before66);
+                                *ptr65
+                                    .add(24 + 6 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>() = (match settled66 {
+                                    true => 1,
+                                    false => 0,
+                                }) as u8;
                                 match memo66 {
                                     Some(e) => {
                                         *ptr65
-                                            .add(24 + 6 * ::core::mem::size_of::<*const u8>())
+                                            .add(24 + 7 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (1i32) as u8;
                                         let vec139 = (e.into_bytes()).into_boxed_slice();
                                         let ptr139 = vec139.as_ptr().cast::<u8>();
                                         let len139 = vec139.len();
                                         ::core::mem::forget(vec139);
                                         *ptr65
-                                            .add(24 + 8 * ::core::mem::size_of::<*const u8>())
+                                            .add(24 + 9 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>() = len139;
                                         *ptr65
-                                            .add(24 + 7 * ::core::mem::size_of::<*const u8>())
+                                            .add(24 + 8 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>() = ptr139.cast_mut();
                                     }
                                     None => {
                                         *ptr65
-                                            .add(24 + 6 * ::core::mem::size_of::<*const u8>())
+                                            .add(24 + 7 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (0i32) as u8;
                                     }
                                 };
@@ -4003,17 +4021,17 @@ pub mod exports {
                                 }
                                 let l118 = i32::from(
                                     *arg0
-                                        .add(24 + 6 * ::core::mem::size_of::<*const u8>())
+                                        .add(24 + 7 * ::core::mem::size_of::<*const u8>())
                                         .cast::<u8>(),
                                 );
                                 match l118 {
                                     0 => {}
                                     _ => {
                                         let l119 = *arg0
-                                            .add(24 + 7 * ::core::mem::size_of::<*const u8>())
+                                            .add(24 + 8 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
                                         let l120 = *arg0
-                                            .add(24 + 8 * ::core::mem::size_of::<*const u8>())
+                                            .add(24 + 9 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
                                         _rt::cabi_dealloc(l119, l120, 1);
                                     }
@@ -4090,11 +4108,11 @@ pub mod exports {
                 struct _RetArea(
                     [::core::mem::MaybeUninit<
                         u8,
-                    >; 32 + 8 * ::core::mem::size_of::<*const u8>()],
+                    >; 24 + 10 * ::core::mem::size_of::<*const u8>()],
                 );
                 static mut _RET_AREA: _RetArea = _RetArea(
-                    [::core::mem::MaybeUninit::uninit(); 32
-                        + 8 * ::core::mem::size_of::<*const u8>()],
+                    [::core::mem::MaybeUninit::uninit(); 24
+                        + 10 * ::core::mem::size_of::<*const u8>()],
                 );
             }
         }
@@ -4259,9 +4277,9 @@ macro_rules! __export_controller_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:pilothouse:controller@0.2.0:controller:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2739] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2748] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xb2\x14\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xbb\x14\x01A\x02\x01\
 A\x13\x01B\x08\x01s\x04\0\x04kind\x03\0\0\x01r\x03\x04kind\x01\x09namespaces\x04\
 names\x04\0\x0aobject-ref\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\x01w\x04\0\x0cm\
 illiseconds\x03\0\x06\x03\0!pilothouse:controller/types@0.2.0\x05\0\x02\x03\0\0\x04\
@@ -4317,14 +4335,14 @@ stage\x03\0\x06\x02\x03\x02\x01\x0a\x04\0\x06effect\x03\0\x08\x02\x03\x02\x01\x0
 \x04\0\x08question\x03\0\x0a\x01k\x01\x01k\x03\x01p\x09\x01ks\x01r\x06\x03key\x0c\
 \x06object\x0d\x07attempty\x08previous\x0e\x04memo\x0f\x06config\x03\x04\0\x07re\
 quest\x03\0\x10\x01q\x03\x09on-change\0\0\x05after\x01\x05\0\x05retry\x01s\0\x04\
-\0\x04next\x03\0\x12\x01p\x07\x01p\x0b\x01r\x05\x06stages\x14\x07confirm\x15\x04\
-next\x13\x0anot-before\x05\x04memo\x0f\x04\0\x07outcome\x03\0\x16\x01q\x02\x05re\
-try\x01s\0\x08terminal\x01s\0\x04\0\x07failure\x03\0\x18\x01@\0\0\x03\x04\0\x08d\
-escribe\x01\x1a\x01j\x01\x17\x01\x19\x01@\x01\x07request\x11\0\x1b\x04\0\x09reco\
-ncile\x01\x1c\x04\0\"pilothouse:controller/plugin@0.2.0\x05\x0c\x04\0&pilothouse\
-:controller/controller@0.2.0\x04\0\x0b\x10\x01\0\x0acontroller\x03\0\0\0G\x09pro\
-ducers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x06\
-0.60.0";
+\0\x04next\x03\0\x12\x01p\x07\x01p\x0b\x01r\x06\x06stages\x14\x07confirm\x15\x04\
+next\x13\x0anot-before\x05\x07settled\x7f\x04memo\x0f\x04\0\x07outcome\x03\0\x16\
+\x01q\x02\x05retry\x01s\0\x08terminal\x01s\0\x04\0\x07failure\x03\0\x18\x01@\0\0\
+\x03\x04\0\x08describe\x01\x1a\x01j\x01\x17\x01\x19\x01@\x01\x07request\x11\0\x1b\
+\x04\0\x09reconcile\x01\x1c\x04\0\"pilothouse:controller/plugin@0.2.0\x05\x0c\x04\
+\0&pilothouse:controller/controller@0.2.0\x04\0\x0b\x10\x01\0\x0acontroller\x03\0\
+\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bi\
+ndgen-rust\x060.60.0";
         };
     };
 }

@@ -19,6 +19,7 @@ impl Outcome {
             confirm: Vec::new(),
             next: Next::OnChange,
             not_before: 0,
+            settled: false,
             memo: None,
         }
     }
@@ -114,6 +115,20 @@ impl Outcome {
     #[must_use]
     pub fn not_before(mut self, delay: Duration) -> Self {
         self.not_before = milliseconds(delay);
+        self
+    }
+
+    /// Nothing is left to do once the writes are accepted: the changes that they themselves make do
+    /// not run this key. Without this they do, and that run finds nothing to do. What others change
+    /// runs it in any case.
+    ///
+    /// For an outcome that makes things as they are to be, not for a step on the way: the host
+    /// takes the controller's word for it. It does not hold if a write fails, and not for
+    /// deletions. `FakeCluster` runs the key again after such an outcome, and panics if that would
+    /// write.
+    #[must_use]
+    pub fn settled(mut self) -> Self {
+        self.settled = true;
         self
     }
 

@@ -13,6 +13,7 @@ mod failing;
 mod guest;
 mod sending;
 mod server;
+mod settled;
 mod setup;
 mod turns;
 mod typed;

@@ -10,4 +10,7 @@ pub(in crate::hub) struct KeyedChange<'a> {
     pub informer: InformerId,
     pub key: &'a ObjectKey,
     pub change: &'a Change,
+    /// Whether nothing lies between the old state and the new one, because a watch has brought it.
+    /// A list may show several changes as one.
+    pub is_step: bool,
 }

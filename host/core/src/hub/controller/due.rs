@@ -5,7 +5,7 @@ use super::changed::KeyedChange;
 use super::loops::{LoopingKey, Loops, WrittenState};
 use super::sweep::{Sweep, SweepStep};
 use crate::cache::Change;
-use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::cache::snapshot::Snapshot;
 use crate::hub::duties::Duty;
 use crate::hub::subject::SubjectKind;
 use crate::hub::subjects::Subjects;
@@ -113,13 +113,11 @@ impl DueKeys {
     pub fn wake(
         &mut self,
         key: &SubjectKey,
-        informer: InformerId,
-        change: &Change,
+        changed: KeyedChange<'_>,
         priority: Priority,
         now: Time,
     ) {
-        if self.duty.has(key) {
-            self.loops.caused(key, informer, change);
+        if self.duty.has(key) && self.loops.caused(key, changed, priority) {
             self.queue.add(key, priority, now);
         }
     }
@@ -141,16 +139,12 @@ impl DueKeys {
         priority: Priority,
         now: Time,
     ) {
-        let KeyedChange {
-            informer,
-            key,
-            change,
-        } = changed;
+        let KeyedChange { key, change, .. } = changed;
         let key = subject.key(key.clone());
         if priority == LOW && self.is_swept(subject, &key, change) {
             return;
         }
-        self.wake(&key, informer, change, priority, now);
+        self.wake(&key, changed, priority, now);
         let is_pending = self.queue.is_pending(&key);
         for sweep in self.sweeps.iter_mut().filter(|_| is_pending) {
             sweep.note_queued(&key, change.new.is_some());
@@ -170,6 +164,7 @@ impl DueKeys {
             informer,
             key,
             change,
+            ..
         } = changed;
         if self.sweeps.is_empty() || !subject.may_be(informer, key) {
             return;
@@ -239,15 +234,44 @@ impl DueKeys {
         self.loops.begin(key)
     }
 
-    /// A reconcile has ended and has written these states. Returns the key if it is now found to
-    /// loop.
-    pub fn wrote(&mut self, key: &SubjectKey, wrote: Vec<WrittenState>) -> Option<LoopingKey> {
-        self.loops.end(key, wrote)
+    /// The outcome of a running key is known. If it is settled, what it writes does not queue the
+    /// key.
+    pub fn decided(&mut self, key: &SubjectKey, is_settled: bool) {
+        self.loops.decided(key, is_settled);
+    }
+
+    /// A reconcile has ended and has written these states; all its writes have succeeded, or not.
+    /// Returns the key if it is now found to loop.
+    pub fn wrote(
+        &mut self,
+        key: &SubjectKey,
+        wrote: Vec<WrittenState>,
+        has_succeeded: bool,
+        snapshot: &Snapshot,
+        now: Time,
+    ) -> Option<LoopingKey> {
+        let ended = self.loops.end(key, wrote, has_succeeded);
+        self.loops.trim(snapshot);
+        self.add_again(key, ended.again, now);
+        ended.looping
     }
 
     /// A reconcile has ended and could write nothing.
-    pub fn wrote_nothing(&mut self, key: &SubjectKey) {
-        self.loops.forget(key);
+    pub fn wrote_nothing(&mut self, key: &SubjectKey, now: Time) {
+        let again = self.loops.forget(key);
+        self.add_again(key, again, now);
+    }
+
+    /// Queues a key if something other than its own writes concerned it while it ran.
+    fn add_again(&mut self, key: &SubjectKey, again: Option<Priority>, now: Time) {
+        if let Some(priority) = again {
+            self.add(key, priority, now);
+        }
+    }
+
+    /// The server has gone back in time: others may write the states that keys have written.
+    pub fn forget_written(&mut self) {
+        self.loops.forget_written();
     }
 
     /// Forgets everything about a key except its position.
@@ -265,10 +289,12 @@ impl DueKeys {
     }
 
     /// A new version is installed: what slowed a key down does not count against it.
-    pub fn end_slowness(&mut self) {
+    pub fn end_slowness(&mut self, now: Time) {
         self.queue.end_cool_downs();
         self.queue.end_not_before();
-        self.loops = Loops::default();
+        for (key, priority) in self.loops.take_withheld() {
+            self.add(&key, priority, now);
+        }
     }
 
     /// From now on only what is due is finished.
@@ -276,6 +302,12 @@ impl DueKeys {
         self.queue.drain();
         let sweeps = self.sweeps.iter_mut();
         sweeps.for_each(|sweep| sweep.finish(snapshot));
+    }
+
+    /// How many keys are remembered for what they have written.
+    #[cfg(test)]
+    pub fn cycles(&self) -> usize {
+        self.loops.len()
     }
 
     pub fn is_empty(&self) -> bool {

@@ -253,6 +253,7 @@ impl InstalledVersion {
             informer,
             key,
             change,
+            ..
         } = changed;
         let view = self.view_of(informer);
         self.subjects.iter().filter(move |subject| {

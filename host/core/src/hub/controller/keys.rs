@@ -159,7 +159,7 @@ impl Keys {
     /// If the shard has come back, the key waits until the caches show what it has written.
     pub fn finished_lost(&mut self, finished: &Finished, present: Present<'_>) {
         let key = &finished.held.request.key;
-        self.ready.due.wrote_nothing(key);
+        self.ready.due.wrote_nothing(key, present.now);
         if self.duty().has(key) {
             self.await_writes(key, &finished.executed, present);
         }
@@ -180,15 +180,12 @@ impl Keys {
             snapshot,
             now,
         } = present;
-        let KeyedChange {
-            informer, change, ..
-        } = changed;
         for subject in installed.subjects().iter() {
             self.ready.due.note_change(subject, changed);
         }
         let touched = self.reads.touched(installed, snapshot, changed);
         for key in touched.keys {
-            self.ready.due.wake(key, informer, change, priority, now);
+            self.ready.due.wake(key, changed, priority, now);
         }
         if self.duty().has_object(changed.key.parts()) {
             for subject in installed.touched_subjects(snapshot, changed) {
@@ -196,7 +193,7 @@ impl Keys {
             }
         }
         if let Some(owner) = installed.owner_of_new(changed) {
-            self.ready.due.wake(&owner, informer, change, priority, now);
+            self.ready.due.wake(&owner, changed, priority, now);
         }
         touched.comparisons
     }
@@ -238,6 +235,11 @@ impl Keys {
     /// Stops waiting for writes that only informers which are not kept would show.
     pub fn keep_gates(&mut self, is_kept: impl Fn(InformerId) -> bool, snapshot: &Snapshot) {
         self.ready.keep_gates(is_kept, snapshot);
+    }
+
+    /// The server has gone back in time: others may write the states that keys have written.
+    pub fn forget_written(&mut self) {
+        self.ready.due.forget_written();
     }
 
     /// Some objects have become unreadable, or readable again, at this sequence number.
@@ -368,14 +370,10 @@ impl Keys {
         let Present { installed, now, .. } = present;
         let key = &ran.held.request.key;
         let (altering, comparisons) = self.reads.missed(installed, ran, missed);
-        match altering {
-            None => self.ready.due.wake_otherwise(key, NORMAL, now),
-            Some(changes) => {
-                for (informer, change) in changes {
-                    self.ready.due.wake(key, informer, change, NORMAL, now);
-                }
-            }
+        if altering.is_none_or(|changes| !changes.is_empty()) {
+            self.ready.due.wake_otherwise(key, NORMAL, now);
         }
+        self.ready.due.decided(key, ran.is_settled());
         [comparisons, self.reads.store(installed, ran)]
     }
 
@@ -440,7 +438,7 @@ impl Keys {
         }
         self.ready.due.queue.forget(key);
         self.records.set_error(key, None);
-        let looping = self.keep(key, executed, present);
+        let looping = self.keep(key, executed, true, present);
         if held.is_gone {
             self.records.set_effects(key, vec![]);
             self.note_gone(key, present);
@@ -474,8 +472,8 @@ impl Keys {
             ReconcileError::Write { .. } | ReconcileError::Unconfirmed(_)
         ) || executed.as_ref().is_some_and(is_certain);
         match executed {
-            Some(executed) => drop(self.keep(key, executed, present)),
-            None => self.ready.due.wrote_nothing(key),
+            Some(executed) => drop(self.keep(key, executed, false, present)),
+            None => self.ready.due.wrote_nothing(key, now),
         }
         if let ReconcileError::Unavailable(_) = error {
             return self.park(held, now);
@@ -517,7 +515,7 @@ impl Keys {
     /// once the first time, because the caches have taken what the server said.
     fn contradicted(&mut self, held: &RunningKey, now: Time) {
         let key = &held.request.key;
-        self.ready.due.wrote_nothing(key);
+        self.ready.due.wrote_nothing(key, now);
         self.records.end_unreachable(key);
         self.ready.release_parked(&self.records);
         let delay = self.records.count_contradiction(key);
@@ -529,7 +527,7 @@ impl Keys {
     /// A reconcile has asked about what is not listed yet. The caller has the key run again.
     fn decided_nothing(&mut self, held: &RunningKey, now: Time) {
         let key = &held.request.key;
-        self.ready.due.wrote_nothing(key);
+        self.ready.due.wrote_nothing(key, now);
         if held.is_probe {
             self.try_the_next_at_once(held, now);
         }
@@ -544,7 +542,7 @@ impl Keys {
     /// The writes of a reconcile were stopped on the way, so its key is queued again.
     fn run_again(&mut self, held: &RunningKey, executed: Executed, present: Present<'_>) {
         let (key, now) = (&held.request.key, present.now);
-        self.keep(key, executed, present);
+        self.keep(key, executed, false, present);
         self.ready.due.queue.add(key, held.priority, now);
         self.ready.due.queue.done(key, now);
     }
@@ -555,11 +553,14 @@ impl Keys {
         &mut self,
         key: &SubjectKey,
         executed: Executed,
+        has_succeeded: bool,
         present: Present<'_>,
     ) -> Option<LoopingKey> {
+        let Present { snapshot, now, .. } = present;
         let awaited = self.await_writes(key, &executed, present);
+        let wrote = awaited.iter().filter_map(written).collect();
         let due = &mut self.ready.due;
-        let looping = due.wrote(key, awaited.iter().filter_map(written).collect());
+        let looping = due.wrote(key, wrote, has_succeeded, snapshot, now);
         self.records.set_effects(key, executed.effects);
         looping
     }
@@ -646,6 +647,12 @@ impl Keys {
     #[cfg(test)]
     pub fn queued(&self) -> usize {
         self.ready.due.queue.pending()
+    }
+
+    /// How many keys are remembered for what they have written.
+    #[cfg(test)]
+    pub fn cycles(&self) -> usize {
+        self.ready.due.cycles()
     }
 
     pub fn status(&self, now: Time) -> KeysStatus {

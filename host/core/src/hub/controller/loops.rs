@@ -4,21 +4,24 @@
 //! which runs the key, which writes again. The host sees what wakes a key and what the key wrote,
 //! so it can tell. A reconcile is *self-triggered* if every change that queued its key is one that
 //! the key's last reconcile wrote. One self-triggered reconcile after a write is usual and finds
-//! nothing to do. A key loops if [`SLOW_AFTER`] of them in a row write the same object again. It is
-//! then slowed down, like a key that keeps asking for a short requeue, and reported. A change by
-//! anybody else still runs it at once.
+//! nothing to do. An outcome can say that it would (`is_settled` of
+//! [`FollowUp`](crate::FollowUp)): then there is none, and the key does not run for what the
+//! outcome itself has written. A key loops if [`SLOW_AFTER`] of them in a row write the same object
+//! again. It is then slowed down, like a key that keeps asking for a short requeue, and reported. A
+//! change by anybody else still runs it at once.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use serde_json::Value;
 
+use super::changed::KeyedChange;
 use super::records::REQUEUE_STREAK;
 use crate::cache::Change;
-use crate::cache::snapshot::InformerId;
+use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::model::key::{ObjectKey, ResourceVersion};
 use crate::model::subject_key::SubjectKey;
-use crate::queue::Time;
+use crate::queue::{Priority, Time};
 
 /// After this many self-triggered reconciles in a row that wrote the same object, a key is slowed
 /// down.
@@ -37,8 +40,27 @@ pub(super) struct WrittenState {
 }
 
 impl WrittenState {
+    /// The state that a change has led to; `None` if the object is gone.
+    fn after(changed: KeyedChange<'_>) -> Option<Self> {
+        let new = changed.change.new.as_ref()?;
+        Some(Self {
+            informer: changed.informer,
+            key: changed.key.clone(),
+            version: new.resource_version().clone(),
+        })
+    }
+
     fn is_same_object(&self, other: &Self) -> bool {
         (self.informer, &self.key) == (other.informer, &other.key)
+    }
+
+    /// Whether no change to this state can come any more.
+    fn is_passed(&self, snapshot: &Snapshot) -> bool {
+        let cache = snapshot.informers.get(self.informer);
+        cache.is_none_or(|cache| {
+            let have = cache.resource_version();
+            self.version == *have || self.version.is_at_most(have)
+        })
     }
 }
 
@@ -49,7 +71,12 @@ pub(super) struct Loops {
     keys: HashMap<SubjectKey, Cycle>,
     /// The keys among them that loop, so that listing these walks no others.
     looping: BTreeSet<SubjectKey>,
+    /// At this number of keys, those are dropped that nothing of their own can queue any more.
+    trim_at: usize,
 }
+
+/// Below this number of keys none is dropped.
+const TRIM_FROM: usize = if cfg!(test) { 8 } else { 1024 };
 
 #[derive(Debug, Default)]
 struct Cycle {
@@ -58,6 +85,11 @@ struct Cycle {
     /// Afterwards all of them are.
     causes: Vec<WrittenState>,
     is_running: bool,
+    /// What the outcome of its last reconcile has written does not queue it.
+    is_settled: bool,
+    /// Set while the key runs with such an outcome: a cause that is perhaps its own write would
+    /// queue it with this priority.
+    withheld: Option<Priority>,
     /// Something other than the key's own writes has queued it.
     is_foreign: bool,
     /// What its last reconcile wrote.
@@ -82,6 +114,20 @@ impl Cycle {
         self.is_foreign = true;
         self.causes = Vec::new();
     }
+
+    /// Whether a change to this state may be one that the key has written.
+    fn may_be_own(&self, state: &WrittenState) -> bool {
+        match self.is_running {
+            true => self.causes.len() < MAX_CAUSES,
+            false => self.wrote.contains(state),
+        }
+    }
+
+    /// Whether forgetting the cycle changes nothing.
+    fn is_over(&self, snapshot: &Snapshot) -> bool {
+        let is_idle = !self.is_running && self.causes.is_empty() && self.runs == 0;
+        is_idle && self.wrote.iter().all(|state| state.is_passed(snapshot))
+    }
 }
 
 /// A key that its own writes keep running.
@@ -96,31 +142,56 @@ pub struct LoopingKey {
     pub field: String,
 }
 
+/// What the end of a reconcile has shown.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    /// The key, if it is now found to loop.
+    pub looping: Option<LoopingKey>,
+    /// The priority with which it is to be queued, if something other than its own writes has been
+    /// withheld while it ran.
+    pub again: Option<Priority>,
+}
+
 impl Loops {
-    /// A change queues a key.
-    pub fn caused(&mut self, key: &SubjectKey, informer: InformerId, change: &Change) {
+    /// A change concerns a key. Returns whether it is to be queued now.
+    pub fn caused(
+        &mut self,
+        key: &SubjectKey,
+        changed: KeyedChange<'_>,
+        priority: Priority,
+    ) -> bool {
         let Some(cycle) = self.keys.get_mut(key) else {
-            return;
+            return true;
         };
-        let state = change.new.as_ref().map(|new| WrittenState {
-            informer,
-            key: new.key().to_key(),
-            version: new.resource_version().clone(),
+        let state = WrittenState::after(changed).filter(|state| {
+            // What may hide somebody else's change has to be looked at.
+            let is_known = changed.is_step || !cycle.is_settled;
+            !cycle.is_foreign && is_known && cycle.may_be_own(state)
         });
-        let may_be_own = |state: &WrittenState| match cycle.is_running {
-            true => cycle.causes.len() < MAX_CAUSES,
-            false => cycle.wrote.contains(state),
+        let Some(state) = state else {
+            cycle.is_caused_otherwise();
+            return true;
         };
-        let Some(state) = state.filter(|state| !cycle.is_foreign && may_be_own(state)) else {
-            return cycle.is_caused_otherwise();
-        };
-        if cycle.causes.contains(&state) {
-            return;
+        if cycle.is_settled && !cycle.is_running {
+            return false;
         }
-        if cycle.runs + 1 >= SLOW_AFTER {
-            cycle.field = first_difference(change).unwrap_or_default();
+        if cycle.is_settled {
+            cycle.withheld = cycle.withheld.max(Some(priority));
         }
-        cycle.causes.push(state);
+        if !cycle.causes.contains(&state) {
+            if cycle.runs + 1 >= SLOW_AFTER {
+                cycle.field = first_difference(changed.change).unwrap_or_default();
+            }
+            cycle.causes.push(state);
+        }
+        !cycle.is_settled
+    }
+
+    /// The outcome of a running key is known, and nothing has been written yet.
+    pub fn decided(&mut self, key: &SubjectKey, is_settled: bool) {
+        if let Some(cycle) = self.keys.get_mut(key) {
+            cycle.is_settled = is_settled;
+        }
     }
 
     /// Something other than a change of an object, or an unknown change, queues a key.
@@ -155,18 +226,28 @@ impl Loops {
         cycle.wrote.clear();
         cycle.is_foreign = false;
         cycle.is_running = true;
+        cycle.is_settled = false;
         cycle.until = None;
         is_self_triggered
     }
 
-    /// A reconcile has ended and has written these states. Returns the key if it is now found to
-    /// loop.
-    pub fn end(&mut self, key: &SubjectKey, wrote: Vec<WrittenState>) -> Option<LoopingKey> {
+    /// A reconcile has ended and has written these states. If one of its writes has failed, the
+    /// outcome is not settled, whatever it says.
+    pub fn end(
+        &mut self,
+        key: &SubjectKey,
+        wrote: Vec<WrittenState>,
+        has_succeeded: bool,
+    ) -> Ended {
         if wrote.is_empty() {
-            self.forget(key);
-            return None;
+            return Ended {
+                looping: None,
+                again: self.forget(key),
+            };
         }
-        let cycle = self.keys.get_mut(key)?;
+        let Some(cycle) = self.keys.get_mut(key) else {
+            return Ended::default();
+        };
         let is_rewritten =
             |before: &WrittenState| wrote.iter().any(|state| state.is_same_object(before));
         cycle.runs = match cycle.trigger.iter().any(is_rewritten) {
@@ -179,16 +260,50 @@ impl Loops {
         };
         cycle.wrote = wrote;
         cycle.is_running = false;
+        cycle.is_settled &= has_succeeded;
+        let mut again = cycle.withheld.take();
         if !cycle.causes.iter().all(|cause| cycle.wrote.contains(cause)) {
             cycle.is_caused_otherwise();
+        } else if cycle.is_settled {
+            cycle.causes.clear();
+            again = None;
         }
-        (cycle.runs == SLOW_AFTER).then(|| looping(key, cycle))
+        Ended {
+            looping: (cycle.runs == SLOW_AFTER).then(|| looping(key, cycle)),
+            again,
+        }
     }
 
-    /// Forgets a key.
-    pub fn forget(&mut self, key: &SubjectKey) {
-        self.keys.remove(key);
+    /// Drops the keys that nothing of their own can queue any more, if there are many keys.
+    pub fn trim(&mut self, snapshot: &Snapshot) {
+        if self.keys.len() > self.trim_at.max(TRIM_FROM) {
+            self.keys.retain(|_, cycle| !cycle.is_over(snapshot));
+            self.trim_at = self.keys.len() * 2;
+        }
+    }
+
+    /// How many keys are remembered.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The server has gone back in time: others may write the states that keys have written.
+    pub fn forget_written(&mut self) {
+        self.keys.values_mut().for_each(|cycle| cycle.wrote.clear());
+    }
+
+    /// Forgets a key. Returns the priority with which it is to be queued.
+    pub fn forget(&mut self, key: &SubjectKey) -> Option<Priority> {
         self.looping.remove(key);
+        self.keys.remove(key)?.withheld
+    }
+
+    /// Forgets all keys. Returns those that are to be queued, each with its priority.
+    pub fn take_withheld(&mut self) -> Vec<(SubjectKey, Priority)> {
+        let keys = std::mem::take(self).keys.into_iter();
+        keys.filter_map(|(key, cycle)| Some((key, cycle.withheld?)))
+            .collect()
     }
 
     /// Forgets all keys but these.

@@ -277,7 +277,7 @@ impl ReadyKeys {
         let installed = present.installed;
         self.keep_gates(|informer| installed.uses(informer), present.snapshot);
         self.gates.share(installed.is_serial());
-        self.due.end_slowness();
+        self.due.end_slowness(present.now);
     }
 
     /// Forgets everything about a key except its position in the queue.

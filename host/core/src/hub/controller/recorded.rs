@@ -75,6 +75,7 @@ impl RecordedReads {
             informer,
             key,
             change,
+            ..
         } = changed;
         let origin = installed.origin(informer);
         let mut touched = self.sets.touched(origin, key, change);

@@ -136,6 +136,7 @@ impl Finished {
         let FollowUp {
             next,
             not_before,
+            is_settled: _,
             memo,
         } = follow_up;
         let end = match (executed.failure.take(), next) {

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from ..changes import Effect, to_json
@@ -83,6 +84,10 @@ class FakeCluster:
         self._keys = Keys(manifest, self._views)
         self._reconciler = Reconciler(controller, self._views, self._keys)
         self._schedule = Schedule()
+        self._withheld: set[Key] = set()
+        """The key, if its own writes would have run it: it may be settled."""
+        self._is_overtaken = False
+        """Whether a settled outcome has written what somebody else had changed unseen."""
         self._has_begun = False
         self._last: Decided | None = None
         """The last reconcile, until its outcome is written."""
@@ -306,7 +311,9 @@ class FakeCluster:
     def _perform(self, decided: Decided) -> WriteFailure | None:
         """Does what an outcome says. Returns why the key is to be retried."""
         outcome = decided.outcome
-        execution = Execution(self._server, self._views, self._reconciler.applied, self._wake)
+        settling = decided.key if outcome.is_settled else None
+        wake = partial(self._wake, settling=settling)
+        execution = Execution(self._server, self._views, self._reconciler.applied, wake)
         known = self._schedule.of(decided.key)
         known.memo = None if decided.is_gone else outcome.memo
         known.not_before = self._server.now + min(outcome.rest, _LONGEST_REST)
@@ -316,29 +323,69 @@ class FakeCluster:
             failure = WriteFailure(outcome.retry_text)
         if failure is None or not failure.is_unavailable:
             known.attempt = 1 if failure is None else known.attempt + 1
+        if settling and failure is None and not self._is_overtaken:
+            self._check_settled(settling)
+        elif settling and settling in self._withheld:
+            self._schedule.wake(settling)
+        self._withheld.clear()
+        self._is_overtaken = False
         return failure
 
-    def _wake(self, ref: ObjectRef, before: Object | None) -> None:
+    def _check_settled(self, key: Key) -> None:
+        """Raises an `AssertionError` if a key whose outcome is settled would write something if it
+        ran again."""
+        known = self._schedule.of(key)
+        questions = known.questions
+        try:
+            decided = self._reconcile(key)
+        except Failure as error:
+            raise AssertionError(
+                f"the outcome of {key} says that it is settled, but the next run fails: {error}"
+            ) from error
+        known.questions = questions
+        steps = [step for _, stage in decided.plan for step in stage]
+        writes = [step for step in steps if step.write and step.verb != "event"]
+        if writes:
+            raise AssertionError(
+                f"the outcome of {key} says that it is settled, but the next run would "
+                f"{writes[0].verb} {writes[0].ref}"
+            )
+
+    def _wake(
+        self, ref: ObjectRef, before: Object | None, settling: Key | None = None
+    ) -> None:
         """An object was changed: the watches bring it, and what else they have not brought of the
-        kind."""
+        kind. `settling`: the key that has changed it and need not run for that."""
         for unseen in self._server.unseen(ref.kind):
             if unseen != ref:
                 self._bring(unseen)
         shown, after = self._server.bring(ref, before)
-        self._tell(ref, shown, after)
+        # Neither the end of an object is withheld, nor what somebody else has changed before.
+        self._is_overtaken |= settling is not None and shown != before
+        is_own = shown == before and after is not None
+        self._tell(ref, shown, after, settling if is_own else None)
 
     def _bring(self, ref: ObjectRef) -> None:
         """The watches bring an object that they have not brought as it is."""
         before, after = self._server.bring(ref, self._server.get(ref))
         self._tell(ref, before, after)
 
-    def _tell(self, ref: ObjectRef, before: Object | None, after: Object | None) -> None:
-        """Wakes the keys for which an answer is another one now."""
+    def _tell(
+        self,
+        ref: ObjectRef,
+        before: Object | None,
+        after: Object | None,
+        settling: Key | None = None,
+    ) -> None:
+        """Wakes the keys for which an answer is another one now, but for one: that is noted."""
         if before == after or not self._has_begun:
             return
-        for key in self._keys.touched(ref, before, after):
-            self._schedule.wake(key)
+        touched = self._keys.touched(ref, before, after)
         for key, known in self._schedule.known.items():
-            touched = (self._views.is_touched(each, before, after) for each in known.questions)
-            if any(touched):
+            if any(self._views.is_touched(each, before, after) for each in known.questions):
+                touched.append(key)
+        for key in touched:
+            if key == settling:
+                self._withheld.add(key)
+            else:
                 self._schedule.wake(key)

@@ -143,6 +143,18 @@ impl Caches {
 
     /// An object has been written.
     pub fn watch(&mut self, server: &Server, kind: &Kind, key: &ObjectKey, now: Duration) {
+        self.show(kind, key, server.get(kind, key), server.version(), now);
+    }
+
+    /// The watches bring an object in this state; `None` if it is gone since this version.
+    pub fn show(
+        &mut self,
+        kind: &Kind,
+        key: &ObjectKey,
+        object: Option<&Value>,
+        version: u64,
+        now: Duration,
+    ) {
         if self.unlisted.contains(kind) {
             return;
         }
@@ -153,17 +165,34 @@ impl Caches {
             .collect();
         for (informer, informer_key) in informers {
             let schema = self.hub.schema(informer);
-            let object = server.get(kind, key);
             let shown = object.and_then(|object| show(object, &informer_key, &schema));
             let delta = match shown {
                 Some(object) => Delta::Upsert(object),
                 None => Delta::Delete {
                     key: key.clone(),
-                    resource_version: ResourceVersion::new(&server.version().to_string()),
+                    resource_version: ResourceVersion::new(&version.to_string()),
                 },
             };
             self.hub.apply(informer, delta, now);
         }
+    }
+
+    /// Whether the caches show each object of these kinds as the server has it.
+    pub fn are_current(&self, server: &Server) -> bool {
+        let informers = self.hub.wanted().into_iter();
+        let mut informers = informers.filter(|(_, (of, _))| !self.unlisted.contains(&of.kind));
+        informers.all(|(informer, (informer_key, _))| {
+            let (cache, schema) = (
+                &self.hub.snapshot().informers[informer],
+                self.hub.schema(informer),
+            );
+            let objects = server.all(&informer_key.kind);
+            let mut objects = objects.filter_map(|object| show(object, &informer_key, &schema));
+            objects.all(|object| {
+                let cached = cache.get(object.key());
+                cached.is_some_and(|it| it.resource_version() == object.resource_version())
+            })
+        })
     }
 
     /// A reconcile of this key on the caches as they are.

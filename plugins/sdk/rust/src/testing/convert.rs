@@ -171,6 +171,7 @@ pub(super) fn outcome(outcome: &Outcome) -> host::Outcome {
                 Next::Retry(text) => host::NextRun::Retry(text),
             },
             not_before: Duration::from_millis(outcome.not_before),
+            is_settled: outcome.settled,
             memo: outcome.memo.as_deref().map(Into::into),
         },
     }

@@ -1,6 +1,6 @@
 //! The reconciles that the host would run.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 
 use pilothouse_core as host;
@@ -43,13 +43,14 @@ impl FakeCluster {
     ///
     /// # Panics
     ///
-    /// There is no end to it: after 10,000 reconciles some key is still due. Also as for
-    /// [`reconcile`](Self::reconcile).
+    /// There is no end to it: after 10,000 reconciles some key is still due. Or an outcome says
+    /// that it is [settled](crate::Outcome::settled), and the next run would write something. Also
+    /// as for [`reconcile`](Self::reconcile).
     pub fn run_due<C: Controller>(&mut self) -> Vec<Run> {
         self.seen.take();
         self.guest.set(Some(C::reconcile));
-        let mut runs = Vec::new();
-        while let Some(run) = self.run_next() {
+        let (mut runs, mut settled) = (Vec::new(), BTreeSet::new());
+        while let Some(run) = self.run_next(&mut settled) {
             runs.push(run);
             assert!(
                 runs.len() < MAX_RUNS,
@@ -57,11 +58,15 @@ impl FakeCluster {
             );
         }
         self.guest.set(None);
+        settled
+            .iter()
+            .for_each(|key| self.check_settled::<C>(key, None));
         runs
     }
 
-    /// Runs the next key that is due, to the end of its writes.
-    fn run_next(&mut self) -> Option<Run> {
+    /// Runs the next key that is due, to the end of its writes. `settled`: the keys whose last
+    /// outcome is.
+    fn run_next(&mut self, settled: &mut BTreeSet<host::SubjectKey>) -> Option<Run> {
         let wall_clock_ms = u64::try_from(self.now.as_millis()).unwrap_or(u64::MAX);
         let reconcile = loop {
             let caches = self.caches.get_mut();
@@ -79,6 +84,7 @@ impl FakeCluster {
             }
         };
         let ran = reconcile.run();
+        let is_settled = ran.is_settled();
         let mut finished = match self.caches.get_mut().hub.ran(ran, self.now) {
             host::Decision::Finished(finished) => finished,
             host::Decision::Writing(writing) => self.send_all(writing),
@@ -94,8 +100,13 @@ impl FakeCluster {
             effects: effects.map(Into::into).collect(),
         };
         let events = finished.take_events();
+        let key = finished.held().request.key.clone();
         self.caches.get_mut().hub.finished(finished, self.now);
         self.write_events(&events);
+        match is_settled && run.error.is_none() {
+            true => settled.insert(key),
+            false => settled.remove(&key),
+        };
         Some(run)
     }
 

@@ -53,8 +53,14 @@ impl FakeCluster {
         if let host::Operation::DeleteAll { labels, .. } = &write.operation {
             return self.delete_all(&write.kind, &write.key.namespace, labels);
         }
+        let before = self.server.get(&write.kind, &write.key).cloned();
         let answer = self.server.write(write);
         let caches = self.caches.get_mut();
+        if before.is_some() && before.as_ref() != self.server.get(&write.kind, &write.key) {
+            // A watch brings what no reconcile has seen before what was made of it.
+            let version = self.server.version();
+            caches.show(&write.kind, &write.key, before.as_ref(), version, self.now);
+        }
         caches.watch(&self.server, &write.kind, &write.key, self.now);
         answer
     }

@@ -78,7 +78,8 @@ impl FakeCluster {
     ///
     /// # Panics
     ///
-    /// As for [`reconcile`](Self::reconcile) and [`apply`](Self::apply).
+    /// As for [`reconcile`](Self::reconcile) and [`apply`](Self::apply). Or the outcome says that
+    /// it is [settled](Outcome::settled), and the next run would write something.
     pub fn turn<C: Controller>(&mut self, namespace: &str, name: &str) -> Result<Outcome, Failure> {
         self.run_and_apply::<C>(self.guest.only_key(namespace, name))
     }
@@ -99,7 +100,15 @@ impl FakeCluster {
     fn run_and_apply<C: Controller>(&mut self, key: host::SubjectKey) -> Result<Outcome, Failure> {
         let outcome = self.decide::<C>(&key);
         match &outcome {
-            Ok(outcome) => drop(self.carry_out(key, outcome)),
+            Ok(outcome) => {
+                // It may be wrong about what it has not seen.
+                let is_sure = outcome.settled && self.caches.get_mut().are_current(&self.server);
+                drop(self.carry_out(key.clone(), outcome));
+                let told = self.told(&key);
+                if is_sure && told.attempt == 1 {
+                    self.check_settled::<C>(&key, Some(told));
+                }
+            }
             Err(_) => {
                 let mut told = self.told(&key);
                 told.attempt += 1;
