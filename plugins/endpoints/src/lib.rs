@@ -81,11 +81,15 @@ impl Controller for EndpointsController {
         let outcome = match (current, stored) {
             (Some(current), _) if wanted.is_met_by(&current) => outcome,
             (Some(_), Some(stored)) => {
-                outcome.with(Update::new(&wanted.updated(&stored, trigger)?)?)
+                let update = Update::new(&wanted.updated(&stored, trigger)?)?;
+                outcome.with(update).settled()
             }
             // Whatever is created in a namespace that is being deleted is refused.
             _ if previous.iter().any(failures::is_of_ending_namespace) => outcome,
-            _ => outcome.with(Create::new(&wanted.created(key, trigger)?)?),
+            _ => {
+                let create = Create::new(&wanted.created(key, trigger)?)?;
+                outcome.with(create).settled()
+            }
         };
         let events = previous.iter().filter_map(|effect| told(key, effect));
         Ok(events.fold(outcome, Outcome::with))

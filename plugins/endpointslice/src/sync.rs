@@ -104,7 +104,7 @@ impl<'a> Sync<'a> {
         self.memo.is_hinted &= unwanted.is_empty();
 
         let mut without_node = Vec::new();
-        let mut room = MOST;
+        let (mut room, mut is_complete) = (MOST, true);
         let mut outcome = Outcome::done();
         for address_type in types {
             let (of_type, others) = slices
@@ -124,12 +124,15 @@ impl<'a> Sync<'a> {
             if !may_create {
                 changes.create.clear();
             }
-            changes.limit(&mut room);
+            is_complete &= changes.limit(&mut room);
             let is_second = outcome.actions().next().is_some();
             outcome = changes.write(outcome, is_second)?;
         }
         let unwanted = unwanted.iter().map(deletion);
         outcome = unwanted.fold(outcome.always(), Outcome::with);
+        // Slices that get no hints, though the Service wants them, are looked at once more.
+        let is_final = is_complete && !self.service.wants_topology();
+        outcome.settled = is_final && outcome.actions().next().is_some();
         let skipped = told::without_node(key, &without_node);
         let skipped = skipped.map(|reason| told::not_updated(key, &reason));
         let events = self.events.into_iter().chain(skipped);

@@ -105,7 +105,9 @@ impl Controller for EndpointSliceMirroringController {
         if ends || endpoints.metadata.always.deletion_timestamp.is_some() {
             changes.create.clear();
         }
-        let outcome = changes.write(Outcome::done(), false)?;
+        let mut outcome = changes.write(Outcome::done(), false)?;
+        let writes = outcome.actions().next().is_some();
+        outcome.settled = writes;
         Ok(events.into_iter().fold(outcome.always(), Outcome::with))
     }
 }

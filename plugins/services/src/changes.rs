@@ -66,8 +66,9 @@ impl Changes {
     }
 
     /// Leaves writes for the next run of the key if the slices have more endpoints than there is
-    /// room for, and then also all deletes. The writes that are done run the key again.
-    pub fn limit(&mut self, room: &mut usize) {
+    /// room for, and then also all deletes. The writes that are done run the key again. Returns
+    /// whether nothing is left.
+    pub fn limit(&mut self, room: &mut usize) -> bool {
         let mut is_complete = true;
         let mut fits = |slice: &Slice| {
             let left = room.checked_sub(slice.endpoints.len());
@@ -80,6 +81,7 @@ impl Changes {
         if !is_complete {
             self.delete.clear();
         }
+        is_complete
     }
 
     /// Adds three stages to an outcome: what is new, what has changed, and what goes. With `always`
