@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use holds::Holder;
 pub use holds::{Cause, Holds};
 
-/// Upper bound on a worker's sleep. A safety net: every change wakes a worker.
+/// Upper bound on a worker's sleep. A safety net: a change that has something to do wakes one.
 const LONGEST_SLEEP: Duration = Duration::from_secs(10);
 
 /// A hub that is held for longer than this is reported as stuck.
@@ -24,7 +24,7 @@ const STUCK: Duration = Duration::from_secs(10);
 
 /// See the module's documentation.
 pub struct Shared {
-    hub: Mutex<Hub>,
+    state: Mutex<State>,
     /// Notified whenever there may be something to run.
     changed: Condvar,
     /// Notified whenever a plugin goes into quarantine.
@@ -39,6 +39,21 @@ pub struct Shared {
     started: tokio::time::Instant,
 }
 
+/// What one caller has at a time.
+struct State {
+    hub: Hub,
+    /// When the first of the waiting workers looks for a task by itself. `None`: not known.
+    look_at: Option<Time>,
+}
+
+impl State {
+    /// Whether there is something to do before a waiting worker looks for it by itself.
+    fn needs_worker(&mut self, now: Time) -> bool {
+        let due = self.hub.next_time(now);
+        due.is_some_and(|due| self.look_at.is_none_or(|look_at| due < look_at))
+    }
+}
+
 /// The next task of a worker.
 pub enum Task {
     Run(Box<Reconcile>),
@@ -49,7 +64,10 @@ impl Shared {
     /// A hub for this number of threads that run guests.
     pub fn new(threads: usize) -> Self {
         Self {
-            hub: Mutex::new(Hub::with_threads(threads)),
+            state: Mutex::new(State {
+                hub: Hub::with_threads(threads),
+                look_at: None,
+            }),
             changed: Condvar::new(),
             quarantine_began: Notify::new(),
             kinds_wanted: Notify::new(),
@@ -65,27 +83,31 @@ impl Shared {
         self.started.elapsed()
     }
 
-    /// Changes the hub, then wakes a worker. If that one finds a task, it wakes another: see
-    /// [`next_task`](Self::next_task).
+    /// Changes the hub, then wakes a worker if there is something to do. If that one leaves
+    /// something, it wakes another: see [`next_task`](Self::next_task).
     pub fn change<'a, R>(
         &self,
         holder: impl Into<Holder<'a>>,
         change: impl FnOnce(&mut Hub, Time) -> R,
     ) -> R {
-        let result = self.hold(holder.into(), change);
-        self.changed.notify_one();
+        let (result, needs_worker) = self.hold(holder.into(), |state, now| {
+            (change(&mut state.hub, now), state.needs_worker(now))
+        });
+        if needs_worker {
+            self.changed.notify_one();
+        }
         result
     }
 
-    fn hold<R>(&self, holder: Holder<'_>, work: impl FnOnce(&mut Hub, Time) -> R) -> R {
-        let mut hub = self.lock();
+    fn hold<R>(&self, holder: Holder<'_>, work: impl FnOnce(&mut State, Time) -> R) -> R {
+        let mut state = self.lock();
         // Read only under the lock. Otherwise the hub's time would go back by the time spent
         // waiting for it.
         let began = self.now();
         self.holds.begin(holder, began);
-        let result = work(&mut hub, began);
+        let result = work(&mut state, began);
         self.holds.end();
-        drop(hub);
+        drop(state);
         let now = self.now();
         self.holds.note(holder, now.saturating_sub(began), now);
         result
@@ -266,50 +288,62 @@ impl Shared {
 
     /// Reads the hub.
     pub fn read<'a, R>(&self, holder: impl Into<Holder<'a>>, read: impl FnOnce(&Hub) -> R) -> R {
-        self.hold(holder.into(), |hub, _| read(hub))
+        self.hold(holder.into(), |state, _| read(&state.hub))
     }
 
     /// Waits for the next task. Returns `None` once `is_stopping` returns true and everything is
     /// done.
     ///
-    /// Most changes have one task to run, or none. So each wakes one worker, and whoever stops
-    /// waiting wakes the next, in case there are more: the last one to wake finds nothing, and
-    /// knows how long to wait for what comes next.
+    /// Most changes have one task to run, or none. So one worker is woken for a task, and who takes
+    /// it wakes the next if there are more. When there is none, the last one to look knows how long
+    /// to wait for what comes next.
     pub fn next_task(&self, is_stopping: impl Fn() -> bool) -> Option<Task> {
-        let task = self.wait_for_task(is_stopping);
-        self.changed.notify_one();
+        let (task, needs_worker) = self.wait_for_task(is_stopping);
+        if needs_worker {
+            self.changed.notify_one();
+        }
         task
     }
 
-    fn wait_for_task(&self, is_stopping: impl Fn() -> bool) -> Option<Task> {
-        let mut hub = self.lock();
+    /// The next task, and whether there is something to do for another worker.
+    fn wait_for_task(&self, is_stopping: impl Fn() -> bool) -> (Option<Task>, bool) {
+        let mut state = self.lock();
         loop {
             let began = self.now();
             self.holds.begin(Cause::Reconcile.into(), began);
-            let next = hub.next(began, wall_clock_ms());
+            let next = state.hub.next(began, wall_clock_ms());
+            let found = match next {
+                Next::Run(reconcile) => Ok(Task::Run(reconcile)),
+                Next::Fetch(fetch) => Ok(Task::Fetch(fetch)),
+                Next::Idle(due) => Err(due),
+            };
+            let needs_worker = found.is_ok() && state.needs_worker(began);
             self.holds.end();
             let now = self.now();
             self.holds
                 .note(Cause::Reconcile.into(), now.saturating_sub(began), now);
-            let due = match next {
-                Next::Run(reconcile) => return Some(Task::Run(reconcile)),
-                Next::Fetch(fetch) => return Some(Task::Fetch(fetch)),
-                Next::Idle(due) => due,
+            let due = match found {
+                Ok(task) => return (Some(task), needs_worker),
+                Err(due) => due,
             };
-            if is_stopping() && hub.is_drained(now) {
-                return None;
+            if is_stopping() && state.hub.is_drained(now) {
+                return (None, true);
             }
             let sleep = due.map_or(LONGEST_SLEEP, |due| {
                 due.saturating_sub(now).min(LONGEST_SLEEP)
             });
-            self.changed.wait_for(&mut hub, sleep);
+            let look_at = now + sleep;
+            state.look_at = Some(state.look_at.map_or(look_at, |first| first.min(look_at)));
+            self.changed.wait_for(&mut state, sleep);
+            // Perhaps it was this worker's time, and when the others look is not known.
+            state.look_at = None;
         }
     }
 
     /// This lock does not poison. A thread that panics while it holds the hub ends the host; see
     /// `workers`.
-    fn lock(&self) -> MutexGuard<'_, Hub> {
-        self.hub.lock()
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
     }
 }
 
@@ -322,8 +356,10 @@ fn wall_clock_ms() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use pilothouse_core::{Limits, Manifest, Outcome, Reader, Request, RunError};
     use tokio::time::advance;
 
     use super::*;
@@ -345,6 +381,88 @@ mod tests {
         assert!(reason.contains("11 s (reconcile)"), "{reason}");
         shared.holds.end();
         assert_eq!(stuck(), None);
+    }
+
+    /// Does nothing.
+    struct Idle(Manifest);
+
+    impl Plugin for Idle {
+        fn manifest(&self) -> &Manifest {
+            &self.0
+        }
+
+        fn reconcile(&self, _: &Request, _: &mut Reader) -> Result<Outcome, RunError> {
+            Ok(Outcome::default())
+        }
+    }
+
+    fn singleton() -> Manifest {
+        Manifest {
+            name: "idle".into(),
+            version: "1.0.0".into(),
+            reconciles: vec![],
+            reads: vec![],
+            indexes: vec![],
+            writes: vec![],
+            limits: Limits::default(),
+            config_schema: None,
+            optional: BTreeSet::new(),
+        }
+    }
+
+    #[test]
+    fn a_worker_is_needed_for_what_is_to_be_done_before_another_looks() {
+        const SECOND: Duration = Duration::from_secs(1);
+        let mut state = State {
+            hub: Hub::with_threads(1),
+            look_at: None,
+        };
+        assert!(!state.needs_worker(SECOND), "there is no plugin");
+        let plugin = Arc::new(Idle(singleton()));
+        let settings = ControllerSettings {
+            resync: Some(60 * SECOND),
+            ..ControllerSettings::default()
+        };
+        state.hub.join(plugin, &settings, Duration::ZERO).unwrap();
+        assert!(state.needs_worker(SECOND), "it is to run");
+        let running = state.hub.next(SECOND, 0);
+        assert!(matches!(running, Next::Run(_)));
+        let due = state.hub.next_time(SECOND).expect("it resyncs");
+        assert!(state.needs_worker(SECOND), "nobody looks then");
+        state.look_at = Some(due);
+        assert!(!state.needs_worker(SECOND));
+        state.look_at = Some(due + SECOND);
+        assert!(state.needs_worker(SECOND), "that would be too late");
+        state.look_at = Some(due);
+        state.hub.drain();
+        assert!(state.needs_worker(SECOND), "all workers are to end");
+    }
+
+    #[test]
+    fn a_change_that_brings_nothing_to_do_wakes_no_worker() {
+        let shared = Shared::new(1);
+        let is_stopping = AtomicBool::new(false);
+        let (looks, looked) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let (shared, is_stopping) = (&shared, &is_stopping);
+            scope.spawn(move || {
+                shared.next_task(|| {
+                    // The hub is held until the worker waits.
+                    looks.send(()).unwrap();
+                    is_stopping.load(Ordering::SeqCst)
+                })
+            });
+            looked.recv().unwrap();
+            for _ in 0..100 {
+                shared.change(Cause::Change, |_, _| ());
+                std::thread::yield_now();
+            }
+            shared.change(Cause::End, |hub, _| {
+                is_stopping.store(true, Ordering::SeqCst);
+                hub.drain();
+            });
+        });
+        assert_eq!(looked.try_iter().count(), 1, "when it was to end");
     }
 
     #[test]

@@ -615,15 +615,9 @@ impl Hub {
 
     /// The next key to run: a key of the plugin that has used the least of the workers' time.
     pub fn next(&mut self, now: Time, wall_clock_ms: u64) -> Next {
-        self.settle_kinds(now);
-        self.settle_gains(now);
         loop {
+            self.settle(now);
             let threads = self.threads(now);
-            for controller in self.controllers.values_mut() {
-                controller.resync(&self.snapshot, now);
-                let is_ready = controller.is_ready(&self.snapshot, &self.doubts, threads, now);
-                controller.turns.update(is_ready, self.floor);
-            }
             let ready = self.controllers.iter_mut().filter(|(_, controller)| {
                 controller.is_ready(&self.snapshot, &self.doubts, threads, now)
             });
@@ -648,16 +642,43 @@ impl Hub {
                 }
             }
         }
-        let synced = self
-            .controllers
-            .values()
-            .filter(|controller| controller.is_synced(&self.snapshot));
+        Next::Idle(self.idle_until(now))
+    }
+
+    /// The time at which [`next`](Self::next) is to be called: now, if it may have something to do;
+    /// a later time, if nothing changes before; `None`, if only a change brings something. While
+    /// the hub [drains](Self::drain), it is always now: somebody waits for its end.
+    pub fn next_time(&mut self, now: Time) -> Option<Time> {
+        self.settle(now);
         let threads = self.threads(now);
-        Next::Idle(
-            synced
-                .filter_map(|controller| controller.next_due(&self.doubts, threads, now))
-                .min(),
-        )
+        let mut controllers = self.controllers.values();
+        let is_ready = controllers
+            .any(|controller| controller.is_ready(&self.snapshot, &self.doubts, threads, now));
+        match is_ready || self.is_draining {
+            true => Some(now),
+            false => self.idle_until(now),
+        }
+    }
+
+    /// Brings up to date what passes with time, and which plugins have something to run.
+    fn settle(&mut self, now: Time) {
+        self.settle_kinds(now);
+        self.settle_gains(now);
+        let threads = self.threads(now);
+        for controller in self.controllers.values_mut() {
+            controller.resync(&self.snapshot, now);
+            let is_ready = controller.is_ready(&self.snapshot, &self.doubts, threads, now);
+            controller.turns.update(is_ready, self.floor);
+        }
+    }
+
+    /// When something may have to be done, if there is nothing now and nothing changes.
+    fn idle_until(&self, now: Time) -> Option<Time> {
+        let controllers = self.controllers.values();
+        let synced = controllers.filter(|controller| controller.is_synced(&self.snapshot));
+        let threads = self.threads(now);
+        let due = synced.filter_map(|controller| controller.next_due(&self.doubts, threads, now));
+        due.min()
     }
 
     /// How many threads one plugin, and the slow plugins together, may keep busy now.

@@ -526,7 +526,14 @@ impl Life {
 
     /// Takes the next thing to do. If there is nothing to do now, returns when there will be.
     fn take(&mut self) -> Result<Option<Time>, TestCaseError> {
-        match self.rig.hub.next(self.rig.now, 0) {
+        let (now, time) = (self.rig.now, self.rig.hub.next_time(self.rig.now));
+        let next = self.rig.hub.next(now, 0);
+        match &next {
+            // Now, too, if each key that is due turns out to be held.
+            Next::Idle(due) => prop_assert!(time == *due || time == Some(now), "{time:?}"),
+            Next::Run(_) | Next::Fetch(_) => prop_assert_eq!(time, Some(now)),
+        }
+        match next {
             Next::Idle(due) => {
                 let due = due.unwrap_or(Time::MAX);
                 prop_assert!(due > self.rig.now, "nothing is to be done at {due:?}");
