@@ -370,6 +370,40 @@ async fn an_idle_cluster_costs_no_writes() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_change_is_one_run_though_the_plugin_sees_its_own_writes() -> Result<()> {
+    const CHANGES: u32 = 20;
+    let rig = Rig::start().await?;
+    let runs = async |fence: &str| -> Result<f64> {
+        rig.create_service(fence, json!({"app": "none"})).await?;
+        rig.expect(fence, &[], &[]).await?;
+        let of = r#"controller="endpoints",result="success""#;
+        rig.host
+            .metric("controller_runtime_reconcile_total", of)
+            .await
+    };
+    rig.create_service("web", json!({"app": "web"})).await?;
+    rig.create_pod("a", "web", "10.1.0.1", true).await?;
+    rig.expect("web", &["10.1.0.1"], &[]).await?;
+    let before = runs("one").await?;
+    for number in 0..CHANGES {
+        let is_ready = number % 2 == 1;
+        rig.set_pod_status("a", "10.1.0.1", is_ready).await?;
+        let (ready, not_ready): (&[_], &[_]) = match is_ready {
+            true => (&["10.1.0.1"], &[]),
+            false => (&[], &["10.1.0.1"]),
+        };
+        rig.expect("web", ready, not_ready).await?;
+    }
+    let after = runs("two").await?;
+    assert_eq!(
+        after - before,
+        f64::from(CHANGES + 1),
+        "and one of the fence"
+    );
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_others_add_to_the_subsets_is_taken_away_again() -> Result<()> {
     let rig = Rig::start().await?;
     rig.create_service("web", json!({"app": "web"})).await?;
