@@ -15,6 +15,8 @@ pub struct Status {
     pub code: u16,
     /// `AlreadyExists`, `Expired`, …; empty if the server gave no reason.
     pub reason: String,
+    /// `details.name`: the object that it is about; empty if the server named none.
+    pub name: String,
     /// One line, for people.
     pub message: String,
     /// `details.causes`.
@@ -81,6 +83,7 @@ impl Status {
         Self {
             code: if code == 0 { raw.code } else { code },
             reason: raw.reason.unwrap_or_default(),
+            name: details.name.unwrap_or_default(),
             message: cut_line(&raw.message.unwrap_or_default(), 2000),
             causes: causes
                 .map(|cause| StatusCause {
@@ -91,6 +94,13 @@ impl Status {
                 .collect(),
             retry_after: retry_after.or(asked),
         }
+    }
+
+    /// True if this says that there is no object of this name. Another 404 says that nothing is
+    /// served at the path, and has the same reason where it comes from the API machinery: only a
+    /// refusal that is about an object names it.
+    pub(crate) fn is_absence_of(&self, name: &str) -> bool {
+        self.code == 404 && self.reason == "NotFound" && self.name == name
     }
 
     /// True if the requested resourceVersion or `continue` token has been compacted away.
@@ -142,6 +152,24 @@ mod tests {
             let status = Status::parse(404, None, body.as_bytes());
             assert_eq!((&*status.reason, &*status.message), ("NotFound", ""));
         }
+    }
+
+    /// The answers of kube-apiserver for an object that is not there, for a resource that a served
+    /// group does not have, and for a group that is not served.
+    #[test]
+    fn only_a_refusal_that_names_the_object_says_that_it_is_absent() {
+        let is_absence = |body: &str| Status::parse(404, None, body.as_bytes()).is_absence_of("a");
+        let named = |name| {
+            format!(
+                r#"{{"kind":"Status","reason":"NotFound","details":{{"name":"{name}","kind":"pods"}}}}"#
+            )
+        };
+        assert!(is_absence(&named("a")));
+        assert!(!is_absence(&named("b")));
+        let no_resource = r#"{"kind":"Status","reason":"NotFound","message":"the server could not find the requested resource","details":{}}"#;
+        assert!(!is_absence(no_resource));
+        assert!(!is_absence("404 page not found"));
+        assert!(!Status::parse(403, None, named("a").as_bytes()).is_absence_of("a"));
     }
 
     #[test]

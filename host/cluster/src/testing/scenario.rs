@@ -63,6 +63,16 @@ pub(crate) fn status(code: u16, reason: &str, message: &str) -> ScriptedAnswer {
     text(code, &body.to_string())
 }
 
+/// The answer about an object that is not there: the only one that names it.
+pub(crate) fn absent(name: &str) -> ScriptedAnswer {
+    let message = format!("pods {name:?} not found");
+    let body = serde_json::json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
+        "reason": "NotFound", "message": message, "details": {"name": name, "kind": "pods"},
+    });
+    text(404, &body.to_string())
+}
+
 /// A watch that brings these lines. Then it is closed, unless `end` is another end.
 pub(crate) fn stream(lines: &[Value], end: Option<WirePart>) -> ScriptedAnswer {
     let parts = lines

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::play::{bookmark, error_event, event, marker, page};
-use super::scenario::{ScriptedAnswer, WirePart, json as json_answer, status, text};
+use super::scenario::{ScriptedAnswer, WirePart, absent, json as json_answer, status, text};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Frames = stream::BoxStream<'static, Result<Frame<Bytes>, BoxError>>;
@@ -334,7 +334,7 @@ impl World {
     fn get(&self, name: &str) -> ScriptedAnswer {
         match self.objects(self.version).get(name) {
             Some(object) => json_answer(object),
-            None => status(404, "NotFound", "no such pod"),
+            None => absent(name),
         }
     }
 

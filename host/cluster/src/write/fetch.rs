@@ -58,7 +58,7 @@ impl ObjectFetcher {
 
     /// The object as the server has it now (a quorum read), or `None` if it does not exist. An
     /// account that may list a kind need not have the right to get its objects one by one; then the
-    /// object is listed by its name.
+    /// object is listed by its name, as it is if a 404 does not say that the object is absent.
     pub(crate) async fn get(
         &self,
         kind: &Kind,
@@ -71,10 +71,10 @@ impl ObjectFetcher {
             Err(error) => error,
         };
         match error.status() {
-            // A 404 without a reason means that the path does not exist; it proves nothing about
-            // the object.
-            Some(status) if status.code == 404 && !status.reason.is_empty() => Ok(None),
-            Some(status) if matches!(status.code, 403 | 405) => self.list_one(&resource, key).await,
+            Some(status) if status.is_absence_of(&key.name) => Ok(None),
+            // Another 404 means that the path does not exist, or comes from a server that does not
+            // say so; it proves nothing about the object. Where there is a list, that does.
+            Some(status) if matches!(status.code, 403..=405) => self.list_one(&resource, key).await,
             _ => Err(failure(&error)),
         }
     }

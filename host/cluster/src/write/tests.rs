@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use super::request::MAX_ANSWER;
 use super::*;
 use crate::ApiCluster;
-use crate::testing::{Scenario, ScriptedAnswer, Seen, json as answer, stalled, status, text};
+use crate::testing::{
+    Scenario, ScriptedAnswer, Seen, absent, json as answer, stalled, status, text,
+};
 
 fn discovery() -> [ScriptedAnswer; 2] {
     discovery_with("Cluster")
@@ -455,7 +457,9 @@ async fn an_object_is_read_from_the_server_itself() {
     let object = json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": "8"}});
     let scenario = Scenario::new(discovery().into_iter().chain([
         answer(&object),
-        status(404, "NotFound", "pods \"a\" not found"),
+        absent("a"),
+        // Neither the object nor the list has a path.
+        text(404, "404 page not found"),
         text(404, "404 page not found"),
         text(503, ""),
         ScriptedAnswer::Silence,

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::ApiCluster;
-use crate::testing::{Scenario, ScriptedAnswer, WirePart, json as answer, status, text};
+use crate::testing::{Scenario, ScriptedAnswer, WirePart, absent, json as answer, status, text};
 use pilothouse_core::LabelSelector;
 
 fn discovery() -> ScriptedAnswer {
@@ -56,7 +56,36 @@ async fn what_may_be_neither_got_nor_listed_will_never_be_known() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_served_no_more_will_never_be_known() {
-    assert!(is_refused(&get([text(404, "404 page not found")]).await));
+    for gone in [
+        text(404, "404 page not found"),
+        // As the API machinery answers where the group is served.
+        status(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        ),
+    ] {
+        assert!(is_refused(&get([gone.clone(), gone]).await));
+    }
+}
+
+/// A server that is not made of Kubernetes' API machinery.
+#[tokio::test(start_paused = true)]
+async fn what_a_404_does_not_name_is_looked_for_in_the_list() {
+    let vague = || status(404, "NotFound", "nothing here");
+    let listed = |items: Vec<Value>| [vague(), answer(&json!({"items": items}))];
+    assert_eq!(get(listed(vec![])).await, Ok(None));
+    let found = get(listed(vec![pod()])).await;
+    assert_eq!(found, Ok(Some(pod().to_string())));
+    assert!(is_refused(
+        &get([vague(), status(405, "MethodNotAllowed", "no list")]).await
+    ));
+    let another = get([absent("b"), answer(&json!({"items": [pod()]}))]).await;
+    assert_eq!(
+        another,
+        Ok(Some(pod().to_string())),
+        "another object is absent"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,8 +101,7 @@ async fn a_server_that_fails_may_answer_later() {
             "{result:?}"
         );
     }
-    let not_found = status(404, "NotFound", "pods \"a\" not found");
-    assert_eq!(get([not_found]).await, Ok(None));
+    assert_eq!(get([absent("a")]).await, Ok(None));
 }
 
 /// For example after a kind was forgotten because its server was going down.
