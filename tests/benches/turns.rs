@@ -85,6 +85,7 @@ pub fn time_turns(
             }
             Decision::Finished(failed) => anyhow::bail!("{:?}", failed.error()),
             Decision::Confirming(_) => anyhow::bail!("nothing is to be confirmed"),
+            Decision::Fetching(_) => anyhow::bail!("nothing is to be fetched"),
         }
     }
     times.sort();

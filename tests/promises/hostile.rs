@@ -289,6 +289,7 @@ impl Rig {
             Decision::Writing(writing) => unwritten(writing),
             Decision::Finished(finished) => finished,
             Decision::Confirming(_) => unreachable!("nothing is to be confirmed"),
+            Decision::Fetching(_) => unreachable!("nothing is to be fetched"),
         };
         self.hub.finished(finished, self.now);
         run

@@ -15,8 +15,9 @@ use futures::stream::FuturesUnordered;
 use pilothouse_cluster::ApiCluster;
 use pilothouse_core::{
     ActionResult, ConfirmAnswers, ConfirmEnd, ConfirmedList, Confirming, Decision, Effect, Fetch,
-    Finished, LoopingKey, ObjectIdentity, ObjectKey, PendingWrite, Plan, Purpose, Question, Ran,
-    ReadFailure, Reconcile, ReconcileError, RunError, RunningKey, WriteAnswer, Writing,
+    Fetching, Finished, LoopingKey, ObjectIdentity, ObjectKey, PendingWrite, Plan, Purpose,
+    Question, Ran, ReadFailure, Reconcile, ReconcileError, RunError, RunningKey, WriteAnswer,
+    Writing,
 };
 use tokio::sync::mpsc;
 use tracing::{Instrument, Span, debug, error_span, warn};
@@ -51,6 +52,8 @@ enum WriteWork {
     Write(Writing),
     /// Write, if the API server confirms what the outcome rests on.
     Confirm(Confirming),
+    /// Fetch what the reconcile has asked about, so that it can run again and decide.
+    Fetch(Fetching),
 }
 
 /// The parts that every worker shares.
@@ -213,6 +216,7 @@ impl WorkerContext {
         let work = match self.shared.ran(ran) {
             Decision::Writing(writing) => WriteWork::Write(writing),
             Decision::Confirming(confirming) => WriteWork::Confirm(confirming),
+            Decision::Fetching(fetching) => WriteWork::Fetch(fetching),
             Decision::Finished(finished) => {
                 let plugin = finished.held().plugin_name();
                 self.metrics.ran(plugin, started.elapsed());
@@ -275,6 +279,9 @@ impl WorkerContext {
         let writing = match job.work {
             WriteWork::Write(writing) => ControlFlow::Continue(writing),
             WriteWork::Confirm(confirming) => self.confirm(cluster, confirming).await,
+            WriteWork::Fetch(fetching) => {
+                ControlFlow::Break(self.fetch_for(cluster, fetching).await)
+            }
         };
         let mut finished = match writing {
             ControlFlow::Continue(writing) => carry_out(writing, cluster).await,
@@ -285,6 +292,27 @@ impl WorkerContext {
         report(held, &executed.effects);
         self.events.take(&mut finished);
         self.finish(finished);
+    }
+
+    /// Fetches the objects of which a reconcile has asked, and which no watch brings.
+    async fn fetch_for(&self, cluster: &ApiCluster, fetching: Fetching) -> Finished {
+        let found = answers(fetching.objects(), |asked| {
+            cluster.read(&asked.kind, &asked.key)
+        });
+        let found = found.await;
+        for (asked, answer) in fetching.objects().iter().zip(&found) {
+            if let Err(reason) = answer {
+                let held = fetching.held();
+                debug!(
+                    plugin = held.plugin_name(),
+                    kind = %asked.kind,
+                    object = %asked.key,
+                    %reason,
+                    "cannot fetch an object; the plugin is told that it is unavailable"
+                );
+            }
+        }
+        fetching.answered(found)
     }
 
     /// Asks the API server what an outcome wants to have confirmed. If it contradicts what the

@@ -77,8 +77,8 @@ use plugin::Plugin;
 pub use preparation::Preparation;
 use preparation::{Caches, FirstKeys, Joining, PreparationStep, Widening};
 pub use reconcile::{
-    Conclusion, ConfirmAnswers, ConfirmEnd, Confirming, Decision, Finished, Ran, Reconcile,
-    ReconcileError, RunningKey, Writing,
+    Conclusion, ConfirmAnswers, ConfirmEnd, Confirming, Decision, Fetching, Finished, Ran,
+    Reconcile, ReconcileError, RunningKey, Writing,
 };
 pub use rehearsal::Rehearsal;
 pub use settings::ControllerSettings;

@@ -61,6 +61,7 @@ pub use access::wants::{Wants, reads_secret_values};
 // What a reconcile reads, and which keys a change wakes.
 pub use reads::ReadSets;
 pub use reads::error::ReadError;
+pub use reads::fetched::{FetchedObjects, UnwatchedObject};
 pub use reads::read::{Filter, Read};
 pub use reads::reader::{KnownKind, Reader};
 pub use reads::source::{Origin, Source};
@@ -84,9 +85,9 @@ pub use hub::duties::{Duties, HeldShards, Relinquish};
 pub use hub::plugin::{Plugin, Request, RunError};
 pub use hub::{
     BrokenKey, Conclusion, ConfirmAnswers, ConfirmEnd, Confirming, ControllerSettings,
-    ControllerStatus, Decision, Exchange, Fetch, Finished, Hub, InformerStatus, JoinError,
-    LoopingKey, Next, PluginId, Preparation, Purpose, Quarantine, Question, Ran, ReadFailure,
-    Reconcile, ReconcileError, Rehearsal, RunningKey, Writing,
+    ControllerStatus, Decision, Exchange, Fetch, Fetching, Finished, Hub, InformerStatus,
+    JoinError, LoopingKey, Next, PluginId, Preparation, Purpose, Quarantine, Question, Ran,
+    ReadFailure, Reconcile, ReconcileError, Rehearsal, RunningKey, Writing,
 };
 
 // Which of several hosts leads.

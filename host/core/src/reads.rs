@@ -14,6 +14,7 @@
 
 mod bounds;
 pub mod error;
+pub mod fetched;
 mod few;
 pub mod read;
 pub mod reader;

@@ -552,6 +552,7 @@ impl Controller {
         };
         let installed = &self.installed;
         let reader = installed.reader(snapshot, &request.key, self.divided_by(), wall_clock_ms);
+        let reader = reader.with_fetched(key.fetched);
         Reconcile::new(id, installed.version().clone(), request, reader, start)
     }
 

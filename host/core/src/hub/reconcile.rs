@@ -7,6 +7,7 @@
 
 mod confirming;
 pub mod error;
+pub mod fetching;
 pub mod writing;
 
 use std::collections::BTreeSet;
@@ -33,6 +34,8 @@ use crate::reads::reader::Reader;
 pub(in crate::hub) use confirming::contradicted;
 pub use confirming::{ConfirmAnswers, ConfirmEnd, Confirming, Decision};
 pub use error::ReconcileError;
+pub use fetching::Fetching;
+use fetching::Unfetched;
 pub use writing::{Conclusion, Finished, Writing};
 pub(in crate::hub) use writing::{End, Remembered};
 
@@ -228,6 +231,13 @@ impl Reconcile {
         if !unseen.is_empty() {
             result = Err(ReconcileError::Unseen(unseen));
         }
+        let (known, objects) = reader.take_unfetched();
+        if !objects.is_empty() {
+            result = Err(ReconcileError::Unfetched(Box::new(Unfetched {
+                known,
+                objects,
+            })));
+        }
         Ran {
             result,
             denied: reader.take_denied(),
@@ -276,6 +286,9 @@ impl Ran {
         let (mut plan, follow_up) = match result {
             Ok(decided) => decided,
             Err(ReconcileError::Unseen(_)) => return Decision::Finished(Finished::unseen(held)),
+            Err(ReconcileError::Unfetched(unfetched)) => {
+                return Decision::Fetching(Fetching::new(held, *unfetched));
+            }
             Err(error) => return Decision::Finished(Finished::failed(held, error)),
         };
         let confirmed = plan.take_confirmed();

@@ -221,6 +221,7 @@ impl Rig {
             Decision::Writing(writing) => writing,
             Decision::Finished(finished) => panic!("{:?}", finished.error()),
             Decision::Confirming(_) => panic!("it wants to have something confirmed"),
+            Decision::Fetching(_) => panic!("nothing is to be fetched"),
         }
     }
 
@@ -239,6 +240,7 @@ impl Rig {
             Decision::Writing(writing) => self.end(writing, Executed::default()),
             Decision::Finished(finished) => self.hub.finished(finished, self.now),
             Decision::Confirming(_) => panic!("it wants to have something confirmed"),
+            Decision::Fetching(_) => panic!("nothing is to be fetched"),
         }
     }
 

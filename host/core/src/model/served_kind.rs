@@ -34,6 +34,11 @@ impl ServedKind {
         has("list") && has("watch")
     }
 
+    /// True if its objects can be read one by one, and cannot be cached.
+    pub(crate) fn can_only_be_got(&self) -> bool {
+        !self.is_watchable() && self.verbs.iter().any(|have| have == "get")
+    }
+
     /// The kind of the objects by which served kinds are cached. No server serves it.
     pub(crate) fn object_kind() -> Kind {
         Kind::new("pilothouse.dev", "v1", "ServedKind")

@@ -9,6 +9,10 @@ pub const MAX_READS: usize = 10_000;
 /// The maximum number of bytes of names, selectors and values in the reads of one reconcile.
 pub const MAX_READ_BYTES: usize = 1024 * 1024;
 
+/// The maximum number of objects that are fetched for one reconcile because no watch brings them.
+/// Each is a request.
+pub const MAX_FETCHED: usize = 100;
+
 /// The maximum number of conditions in one selector.
 pub const MAX_CONDITIONS: usize = 100;
 /// The maximum number of values in all conditions of one selector.
@@ -55,6 +59,18 @@ pub enum ReadError {
     /// before. The guest is stopped, and the key runs again when they are.
     #[error("{0} is not listed yet")]
     NotYet(Kind),
+    /// The object is of a kind that can be got and not watched, and was not asked about before. The
+    /// guest is stopped, and the key runs again when the object has been fetched.
+    #[error("{kind} {key} is not fetched yet")]
+    NotFetched {
+        /// The object's kind.
+        kind: Kind,
+        /// The object's key.
+        key: ObjectKey,
+    },
+    /// The reconcile has asked about too many such objects. The guest is stopped.
+    #[error("more than {MAX_FETCHED} objects of kinds that cannot be watched, in one reconcile")]
+    TooManyFetched,
     /// A pattern where only a kind can stand. The guest is stopped.
     #[error("{0} is a pattern: it can be listed, and no single object of it be read")]
     Pattern(Kind),

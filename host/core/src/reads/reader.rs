@@ -2,6 +2,7 @@
 //! read recorded.
 
 mod patterns;
+mod unwatched;
 
 pub use patterns::KnownKind;
 
@@ -9,6 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::error::{MAX_CONDITIONS, MAX_READ_BYTES, MAX_READS, MAX_VALUES, ReadError};
+use super::fetched::{FetchedObjects, UnwatchedObject};
 use super::read::{Filter, Read, candidates, matching};
 use super::source::{Origin, Source};
 use crate::access::scope::{AbsentKind, KindScope, Scope, ScopePart};
@@ -103,6 +105,10 @@ pub struct Reader {
     fuel: u64,
     /// The kinds of patterns that were asked about and are not listed yet.
     unseen: BTreeSet<Kind>,
+    /// What the API server has said of objects that no watch brings.
+    fetched: FetchedObjects,
+    /// The objects that were asked about, that no watch brings, and that are not fetched yet.
+    unfetched: Vec<UnwatchedObject>,
     /// The only namespace whose objects are read, of kinds that can be divided by it.
     kept_to: Option<Arc<str>>,
 }
@@ -134,6 +140,8 @@ impl Reader {
             max_answer_bytes: usize::MAX,
             fuel: u64::MAX,
             unseen: BTreeSet::new(),
+            fetched: FetchedObjects::default(),
+            unfetched: Vec::new(),
             kept_to: None,
         }
     }
@@ -259,14 +267,22 @@ impl Reader {
         self.now_ms
     }
 
-    /// One object as the plugin sees it. `None` if it does not exist.
+    /// One object as the plugin sees it. `None` if it does not exist. One that no watch brings is
+    /// fetched first: the reconcile ends, and its key runs again with the answer.
     pub fn get(&mut self, kind: &Kind, key: &ObjectKey) -> Result<Option<&str>, ReadError> {
         let scope = self.scope.clone();
         if let Some(absent) = scope.absent.get(kind) {
             self.find_nothing(kind, absent, Some(&key.namespace), None)?;
             return Ok(None);
         }
-        let Some(kind_scope) = self.scope_of(&scope, kind)? else {
+        let kind_scope = match self.scope_of(&scope, kind) {
+            Err(error @ ReadError::Unavailable { .. }) => {
+                let (pattern, kind) = self.unwatched(&scope, kind).ok_or(error)?;
+                return self.get_unwatched(pattern, kind, key);
+            }
+            found => found?,
+        };
+        let Some(kind_scope) = kind_scope else {
             return Ok(None);
         };
         let part = kind_scope.part_of(&key.namespace);

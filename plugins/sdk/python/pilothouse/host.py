@@ -148,7 +148,9 @@ class Host(ABC):
         """Reads an object, cut down to the manifest's fields. None: there is none.
 
         The namespace of a cluster-scoped object is empty. Raises `Denied` for what the plugin may
-        not read, and `Unavailable` for a kind of a pattern that cannot be listed.
+        not read, and `Unavailable` for a kind of a pattern that cannot be listed. If such a kind
+        can be got, the host fetches the object: this run ends, the key runs again with the answer,
+        and nothing wakes it when that changes.
         """
         found = self._get(ObjectRef(kind, namespace, name))
         return None if found is None else json.loads(found)

@@ -62,6 +62,13 @@ pub mod pilothouse {
         /// is listed, which wakes the key. When no key's last reconcile has read it for a minute, the host
         /// lets it go again. Kinds that are reconciled by a pattern are asked for by that.
         ///
+        /// Of a kind that is read by a pattern and served with the verb `get`, but not with both `list` and
+        /// `watch`, nothing is cached: `get` has the host fetch the object from the API server. A reconcile
+        /// that does so first is ended and not counted, and its key runs again with the answer, which holds
+        /// for that one run. At most 100 such objects in one reconcile. Nothing wakes the key when they
+        /// change: who needs to know asks to be run again. They cannot be part of `confirm`: the server has
+        /// just answered.
+        ///
         /// There is an end to what the host remembers. A plugin whose reads take more than 64 MiB (some
         /// 350,000), and a key with more than 64 selectors that name no label an object must have, is
         /// reconciled after any change of the kinds that were asked about. Of keys whose object is gone
@@ -82,8 +89,9 @@ pub mod pilothouse {
                 /// not granted it.
                 Denied(_rt::String),
                 /// Objects of this kind cannot be read now: the server does not let it be listed and watched, or
-                /// has not answered in time, or the host has no room for another watch. Only of a kind that is
-                /// read by a pattern: the plugin waits for those that it names.
+                /// has not answered in time, or the host has no room for another watch. Or this one object
+                /// cannot be fetched: it may be there or not. Only of a kind that is read by a pattern: the
+                /// plugin waits for those that it names.
                 Unavailable(_rt::String),
             }
             impl ::core::fmt::Debug for ReadError {
@@ -195,7 +203,8 @@ pub mod pilothouse {
                 /// `status`, `scale`, …
                 pub subresources: _rt::Vec<_rt::String>,
                 /// Why its objects cannot be read now, if the host has found that out. None: they can, or nobody
-                /// has asked yet.
+                /// has asked yet. Single objects of a kind that can be got, and not listed and watched, can be
+                /// read all the same.
                 pub unavailable: Option<_rt::String>,
             }
             impl ::core::fmt::Debug for ServedKind {
@@ -246,7 +255,8 @@ pub mod pilothouse {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// The object, cut down to the manifest's fields for its kind.
+            /// The object, cut down to the manifest's fields for its kind. One of a kind that cannot be
+            /// listed and watched is fetched.
             #[allow(async_fn_in_trait)]
             pub fn get(object: &ObjectRef) -> Result<Option<Json>, ReadError> {
                 unsafe {

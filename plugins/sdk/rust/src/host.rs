@@ -17,7 +17,8 @@ use crate::{Failure, Filter, IndexValue, Level, ObjectRef, Query, ReadError, Ser
 /// [`info`](trait@Host#method.info) and the methods for the other log levels.
 pub trait Host {
     /// The object as JSON, reduced to the fields that the manifest names. `None` if there is no
-    /// such object.
+    /// such object. One of a kind of a pattern that cannot be listed and watched is fetched: this
+    /// run ends, the key runs again with the answer, and nothing wakes it when that changes.
     ///
     /// # Errors
     ///

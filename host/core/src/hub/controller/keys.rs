@@ -27,6 +27,7 @@ use crate::model::subject_key::SubjectKey;
 use crate::plan::accepted::Trace;
 use crate::plan::execution::Executed;
 use crate::queue::{LOW, NORMAL, Priority, Taken, Time};
+use crate::reads::fetched::FetchedObjects;
 
 /// See the module's documentation.
 pub(super) struct Keys {
@@ -59,6 +60,8 @@ pub(super) struct TakenKey {
     pub previous: Vec<Effect>,
     /// What its last outcome asked to be kept.
     pub memo: Option<Arc<str>>,
+    /// What was fetched for it because its last run has asked about it.
+    pub fetched: FetchedObjects,
 }
 
 impl Keys {
@@ -275,7 +278,9 @@ impl Keys {
         }
         loop {
             match self.ready.take(plugin, &self.records, present)? {
-                ReadyKey::Taken(taken) => return Some(KeyWork::Run(self.begin(taken))),
+                ReadyKey::Taken(taken) => {
+                    return Some(KeyWork::Run(self.begin(taken, present.now)));
+                }
                 ReadyKey::Fetch(fetch) => return Some(KeyWork::Fetch(fetch)),
                 ReadyKey::NotYet => return Some(KeyWork::Later),
                 // Its object is not gone, so there is nothing to clean up after it.
@@ -287,12 +292,13 @@ impl Keys {
         }
     }
 
-    fn begin(&mut self, taken: Taken) -> TakenKey {
+    fn begin(&mut self, taken: Taken, now: Time) -> TakenKey {
         TakenKey {
             is_probe: self.ready.is_cut_off(),
             is_self_triggered: self.ready.due.begin(&taken.key),
             previous: self.effects(&taken.key).to_vec(),
             memo: self.memo(&taken.key),
+            fetched: self.records.take_fetched(&taken.key, now),
             taken,
         }
     }
@@ -408,6 +414,7 @@ impl Keys {
             End::Halted => self.run_again(&held, executed, present),
             End::Contradicted => self.contradicted(&held, present.now),
             End::Unseen => self.decided_nothing(&held, present.now),
+            End::Fetched(fetched) => self.fetched(&held, fetched, present),
         }
         None
     }
@@ -524,7 +531,7 @@ impl Keys {
         self.done(key, now);
     }
 
-    /// A reconcile has asked about what is not listed yet. The caller has the key run again.
+    /// A reconcile has asked about what is not known yet. The caller has the key run again.
     fn decided_nothing(&mut self, held: &RunningKey, now: Time) {
         let key = &held.request.key;
         self.ready.due.wrote_nothing(key, now);
@@ -532,6 +539,17 @@ impl Keys {
             self.try_the_next_at_once(held, now);
         }
         self.done(key, now);
+    }
+
+    /// What a reconcile has asked about is fetched. Its key runs again, and is told, unless another
+    /// version does that, which may see other fields.
+    fn fetched(&mut self, held: &RunningKey, fetched: FetchedObjects, present: Present<'_>) {
+        let (key, now) = (&held.request.key, present.now);
+        if present.installed.is_of(held) {
+            self.records.set_fetched(key, fetched, now);
+        }
+        self.ready.due.queue.add(key, held.priority, now);
+        self.decided_nothing(held, now);
     }
 
     /// What the keys have read.

@@ -104,6 +104,7 @@ impl RunPermit {
             End::Halted
             | End::Contradicted
             | End::Unseen
+            | End::Fetched(_)
             | End::Failed(ReconcileError::Unavailable(_)) => {
                 return false;
             }

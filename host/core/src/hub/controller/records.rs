@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use crate::model::outcome::{Effect, shorten};
 use crate::model::subject_key::SubjectKey;
+use crate::queue::Time;
 use crate::queue::backoff::Backoff;
+use crate::reads::fetched::FetchedObjects;
 
 /// Maximum memory of the effects of one plugin in bytes. A plugin can ask for a hundred Events for
 /// each key that all are refused, and their effects would take several times the memory of the
@@ -29,6 +31,13 @@ const CONTRADICTED: Backoff = Backoff {
     max: Duration::from_secs(10),
 };
 
+/// How long what was fetched for a key is good for its next run, which may have to wait: for a
+/// thread, or for the operator who has paused the plugin. After that it is fetched again.
+const FETCHED_FOR: Duration = Duration::from_secs(300);
+
+/// Maximum memory of what was fetched for the keys of one plugin in bytes.
+const MAX_FETCHED_BYTES: usize = if cfg!(test) { 1 << 10 } else { 64 << 20 };
+
 /// What is remembered of one key. Most keys have nothing to remember, and no record.
 #[derive(Debug, Default)]
 struct KeyRecord {
@@ -44,6 +53,8 @@ struct KeyRecord {
     effects: Box<[Effect]>,
     /// What the key's last outcome asked to be kept for its next run.
     memo: Option<Arc<str>>,
+    /// What was fetched for the key's next run, and when.
+    fetched: Option<Box<(FetchedObjects, Time)>>,
 }
 
 impl KeyRecord {
@@ -54,16 +65,18 @@ impl KeyRecord {
             && self.error.is_none()
             && self.effects.is_empty()
             && self.memo.is_none()
+            && self.fetched.is_none()
     }
 }
 
-/// The records of one plugin's keys. Invariant: none of them is empty, and `effect_bytes` and
-/// `memo_bytes` are the sizes of all their effects and memos.
+/// The records of one plugin's keys. Invariant: none of them is empty, and `effect_bytes`,
+/// `memo_bytes` and `fetched_bytes` are the sizes of all their effects, memos and fetched objects.
 #[derive(Debug, Default)]
 pub(super) struct KeyRecords {
     of: HashMap<SubjectKey, KeyRecord>,
     effect_bytes: usize,
     memo_bytes: usize,
+    fetched_bytes: usize,
 }
 
 impl KeyRecords {
@@ -187,11 +200,37 @@ impl KeyRecords {
         self.change(key, |record| record.memo = memo);
     }
 
-    /// Forgets the memos of all keys.
+    /// Sets what the key's next run is told of the objects that it has asked about. Without room to
+    /// keep it that run asks again; what no other key leaves room for is kept all the same.
+    pub fn set_fetched(&mut self, key: &SubjectKey, fetched: FetchedObjects, now: Time) {
+        drop(self.take_fetched(key, now));
+        let bytes = fetched.size();
+        if self.fetched_bytes == 0 || self.fetched_bytes + bytes <= MAX_FETCHED_BYTES {
+            self.fetched_bytes += bytes;
+            let fetched = Some(Box::new((fetched, now)));
+            self.change(key, |record| record.fetched = fetched);
+        }
+    }
+
+    /// Takes what the key's next run is told of the objects that it has asked about: nothing if
+    /// that was too long ago.
+    pub fn take_fetched(&mut self, key: &SubjectKey, now: Time) -> FetchedObjects {
+        if self.get(key).is_none() {
+            return FetchedObjects::default();
+        }
+        let fetched = self.change(key, |record| record.fetched.take());
+        self.fetched_bytes -= fetched_size(fetched.as_deref());
+        let fetched = fetched.filter(|fetched| now.saturating_sub(fetched.1) <= FETCHED_FOR);
+        fetched.map(|fetched| fetched.0).unwrap_or_default()
+    }
+
+    /// Forgets the memos of all keys, and what was fetched for them.
     pub fn forget_memos(&mut self) {
         self.memo_bytes = 0;
+        self.fetched_bytes = 0;
         self.of.retain(|_, record| {
             record.memo = None;
+            record.fetched = None;
             !record.is_empty()
         });
     }
@@ -210,6 +249,7 @@ impl KeyRecords {
         for (_, record) in self.of.extract_if(|key, _| !is_kept(key)) {
             self.effect_bytes -= size(&record.effects);
             self.memo_bytes -= memo_size(record.memo.as_ref());
+            self.fetched_bytes -= fetched_size(record.fetched.as_deref());
         }
     }
 
@@ -217,6 +257,7 @@ impl KeyRecords {
         self.set_memo(key, None);
         if let Some(record) = self.of.remove(key) {
             self.effect_bytes -= size(&record.effects);
+            self.fetched_bytes -= fetched_size(record.fetched.as_deref());
         }
     }
 }
@@ -231,6 +272,10 @@ fn size(effects: &[Effect]) -> usize {
     size_of_val(effects) + effects.iter().map(of_texts).sum::<usize>()
 }
 
+fn fetched_size(fetched: Option<&(FetchedObjects, Time)>) -> usize {
+    fetched.map_or(0, |(fetched, _)| fetched.size())
+}
+
 fn memo_size(memo: Option<&Arc<str>>) -> usize {
     memo.map_or(0, |memo| memo.len())
 }
@@ -238,8 +283,10 @@ fn memo_size(memo: Option<&Arc<str>>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hub::ReadFailure;
     use crate::model::key::{Kind, ObjectKey};
     use crate::model::outcome::{ActionResult, EffectVerb};
+    use crate::reads::fetched::UnwatchedObject;
 
     fn key(number: usize) -> SubjectKey {
         SubjectKey {
@@ -279,6 +326,39 @@ mod tests {
         assert_eq!(all.effects(&key(99)), [done]);
         all.set_effects(&key(99), vec![]);
         assert_eq!((all.effect_bytes, all.of.len()), (0, 0));
+    }
+
+    #[test]
+    fn fetched_objects_beyond_the_limit_are_not_kept_and_old_ones_are_not_told() {
+        let mut all = KeyRecords::default();
+        let fetched = || {
+            let mut fetched = FetchedObjects::default();
+            let asked = UnwatchedObject::of(Kind::new("a.b", "v1", "C"), key(0).object);
+            let why = ReadFailure::NoAnswer("x".repeat(MAX_FETCHED_BYTES / 2));
+            fetched.add(&asked, Err(why));
+            fetched
+        };
+        let (start, late) = (Time::ZERO, FETCHED_FOR + Duration::from_nanos(1));
+        for number in 0..3 {
+            all.set_fetched(&key(number), fetched(), start);
+        }
+        assert_eq!(all.take_fetched(&key(0), FETCHED_FOR).len(), 1);
+        assert_eq!(all.take_fetched(&key(0), start).len(), 0, "it is told once");
+        assert_eq!(
+            all.take_fetched(&key(1), start).len(),
+            0,
+            "there was no room"
+        );
+        all.set_fetched(&key(1), fetched(), start);
+        assert_eq!(all.take_fetched(&key(1), late).len(), 0, "it is too old");
+        all.set_fetched(&key(1), fetched(), start);
+        all.forget_memos();
+        assert_eq!((all.fetched_bytes, all.of.len()), (0, 0));
+        all.set_fetched(&key(1), fetched(), start);
+        all.forget(&key(1));
+        all.set_fetched(&key(1), fetched(), start);
+        all.retain(|_| false);
+        assert_eq!((all.fetched_bytes, all.of.len()), (0, 0));
     }
 
     #[test]

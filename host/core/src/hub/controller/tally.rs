@@ -40,7 +40,7 @@ impl Tally {
         match &finished.end {
             End::Done(requeue_after) => self.succeeded(*requeue_after),
             End::Failed(error) => self.failed(&finished.held.request.key, error, now),
-            End::Halted | End::Unseen => {}
+            End::Halted | End::Unseen | End::Fetched(_) => {}
             End::Contradicted => self.counts.contradicted += 1,
         }
     }
@@ -69,6 +69,7 @@ impl Tally {
             ReconcileError::Unconfirmed(_)
             | ReconcileError::Write { .. }
             | ReconcileError::Unseen(_)
+            | ReconcileError::Unfetched(_)
             | ReconcileError::Unavailable(_) => {}
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Finished, ReconcileError, Writing};
+use super::{Fetching, Finished, ReconcileError, Writing};
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::fetch::{Fetch, Purpose, Question, ReadFailure};
 use crate::model::key::ObjectKey;
@@ -21,6 +21,8 @@ pub enum Decision {
     Writing(Writing),
     /// The API server must be asked first.
     Confirming(Confirming),
+    /// Nothing was decided: objects that no watch brings must be fetched first.
+    Fetching(Fetching),
 }
 
 /// A reconcile whose questions the API server has to answer.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::hub::plugin::RunError;
+use crate::hub::reconcile::fetching::Unfetched;
 use crate::model::key::Kind;
 use crate::model::outcome::Failure;
 use crate::model::text::cut;
@@ -42,6 +43,10 @@ pub enum ReconcileError {
     /// again when they are.
     #[error("{} and {} more kinds are not listed yet", .0.first().map(ToString::to_string).unwrap_or_default(), .0.len() - 1)]
     Unseen(BTreeSet<Kind>),
+    /// It has asked about objects that no watch brings. That is no failure: it runs again when they
+    /// are fetched.
+    #[error("{} objects are not fetched yet", .0.objects.len())]
+    Unfetched(Box<Unfetched>),
     /// The cluster could not be reached. That is not the key's fault: it is retried as soon as the
     /// cluster can be reached.
     #[error("{0}")]
@@ -58,6 +63,7 @@ impl ReconcileError {
             | Self::Unconfirmed(_)
             | Self::Write { .. }
             | Self::Unseen(_)
+            | Self::Unfetched(_)
             | Self::Unavailable(_) => false,
             Self::Run(_) | Self::Plan(_) => true,
         }
@@ -77,6 +83,7 @@ impl ReconcileError {
             | Self::Retry(_)
             | Self::Unconfirmed(_)
             | Self::Unseen(_)
+            | Self::Unfetched(_)
             | Self::Unavailable(_) => Duration::ZERO,
         }
     }

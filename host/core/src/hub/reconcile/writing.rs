@@ -9,6 +9,7 @@ use crate::hub::controller::loops::LoopingKey;
 use crate::model::outcome::{FollowUp, NextRun};
 use crate::plan::execution::{Executed, Execution, PendingWrite, UnderWay};
 use crate::plan::write::{TakenEvent, WriteAnswer};
+use crate::reads::fetched::FetchedObjects;
 
 /// The longest time before which an outcome can ask that its key is not run again.
 const MAX_NOT_BEFORE: Duration = Duration::from_secs(3600);
@@ -94,6 +95,8 @@ pub(in crate::hub) enum End {
     Contradicted,
     /// Nothing was decided: kinds that it has asked about are not listed yet.
     Unseen,
+    /// Nothing was decided: objects that it has asked about had to be fetched, and these have been.
+    Fetched(FetchedObjects),
 }
 
 impl Finished {
@@ -112,6 +115,16 @@ impl Finished {
         Self {
             held,
             end: End::Unseen,
+            remembered: None,
+            executed: Executed::default(),
+        }
+    }
+
+    /// Nothing was decided, and these objects have been fetched for the next run.
+    pub(in crate::hub) fn fetched(held: RunningKey, fetched: FetchedObjects) -> Self {
+        Self {
+            held,
+            end: End::Fetched(fetched),
             remembered: None,
             executed: Executed::default(),
         }
@@ -150,9 +163,7 @@ impl Finished {
         // What was stopped on the way goes on as soon as it may.
         let not_before = match end {
             End::Halted => Duration::ZERO,
-            End::Done(_) | End::Failed(_) | End::Contradicted | End::Unseen => {
-                not_before.min(MAX_NOT_BEFORE)
-            }
+            _ => not_before.min(MAX_NOT_BEFORE),
         };
         Self {
             held,
@@ -171,7 +182,7 @@ impl Finished {
     pub fn error(&self) -> Option<&ReconcileError> {
         match &self.end {
             End::Failed(error) => Some(error),
-            End::Done(_) | End::Halted | End::Contradicted | End::Unseen => None,
+            End::Done(_) | End::Halted | End::Contradicted | End::Unseen | End::Fetched(_) => None,
         }
     }
 

@@ -57,6 +57,7 @@ impl Rig {
         match self.hub.ran(reconcile.run(), self.now) {
             Decision::Confirming(confirming) => confirming,
             Decision::Writing(_) => panic!("it asks nothing"),
+            Decision::Fetching(_) => panic!("nothing is to be fetched"),
             Decision::Finished(finished) => panic!("{:?}", finished.error()),
         }
     }

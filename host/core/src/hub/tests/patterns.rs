@@ -9,6 +9,7 @@ use crate::reads::error::ReadError;
 
 mod model;
 mod subjects;
+mod unwatched;
 
 /// A kind of the group `example.com`.
 pub(super) fn kind(name: &str) -> Kind {
@@ -129,7 +130,9 @@ fn reading(
     let seen = Seen::default();
     let said = seen.clone();
     let behaviour = move |_: &Request, reader: &mut Reader| match read(reader) {
-        Err(error @ ReadError::NotYet(_)) => Err(RunError::Trap(error.to_string())),
+        Err(error @ (ReadError::NotYet(_) | ReadError::NotFetched { .. })) => {
+            Err(RunError::Trap(error.to_string()))
+        }
         answer => {
             let text = answer.unwrap_or_else(|error| error.to_string());
             said.lock().unwrap().push(text);

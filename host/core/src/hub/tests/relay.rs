@@ -490,6 +490,7 @@ impl Relay {
             Decision::Writing(writing) => rig.end(writing, executed),
             Decision::Finished(finished) => rig.hub.finished(finished, rig.now),
             Decision::Confirming(_) => unreachable!("nothing is to be confirmed"),
+            Decision::Fetching(_) => unreachable!("nothing is to be fetched"),
         };
         Ok(())
     }

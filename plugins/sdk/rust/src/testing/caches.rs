@@ -100,7 +100,8 @@ impl Caches {
         }
         let mut served: BTreeMap<Kind, ServedKind> = server.kinds();
         served.extend(self.served.clone());
-        let kinds: BTreeSet<Kind> = served.keys().cloned().collect();
+        let watchable = served.values().filter(|served| served.is_watchable());
+        let kinds: BTreeSet<Kind> = watchable.map(|served| served.kind.clone()).collect();
         drop(self.hub.set_kinds(served.into_values().collect(), now));
         self.hub.ask_for(self.plugin, &kinds);
         while let Some(mut widening) = self.hub.prepare_widening(usize::MAX, now) {

@@ -48,7 +48,19 @@ impl FakeCluster {
     }
 
     pub(super) fn fetch(&self, question: &host::Question) -> Result<Option<String>, ReadFailure> {
-        let found = self.server.get(&question.kind, &question.key);
-        Ok(found.map(Value::to_string))
+        Ok(self.on_server(&question.kind, &question.key))
+    }
+
+    /// An object as the server has it.
+    pub(super) fn on_server(&self, kind: &host::Kind, key: &host::ObjectKey) -> Option<String> {
+        self.server.get(kind, key).map(Value::to_string)
+    }
+
+    /// Fetches the objects that a reconcile has asked about.
+    pub(super) fn fetched(&self, fetching: host::Fetching) -> host::Finished {
+        let objects = fetching.objects().iter();
+        let answers = objects.map(|object| Ok(self.on_server(&object.kind, &object.key)));
+        let answers = answers.collect();
+        fetching.answered(answers)
     }
 }

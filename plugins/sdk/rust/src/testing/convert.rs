@@ -123,12 +123,14 @@ pub(super) fn read_error(error: &host::ReadError) -> ReadError {
         | Host::NotGranted(_)
         | Host::OtherNamespace { .. }
         | Host::NotOwnNamespace { .. } => ReadError::Denied(text),
-        Host::Unavailable { .. } => ReadError::Unavailable(text),
+        // What is decided on an object that is to be fetched first does not count.
+        Host::Unavailable { .. } | Host::NotFetched { .. } => ReadError::Unavailable(text),
         Host::Pattern(_)
         | Host::NotYet(_)
         | Host::UnknownIndex { .. }
         | Host::OutOfFuel
         | Host::TooMany
+        | Host::TooManyFetched
         | Host::TooLarge(_)
         | Host::Selector
         | Host::EmptyPage

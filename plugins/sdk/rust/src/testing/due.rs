@@ -88,6 +88,7 @@ impl FakeCluster {
         let mut finished = match self.caches.get_mut().hub.ran(ran, self.now) {
             host::Decision::Finished(finished) => finished,
             host::Decision::Writing(writing) => self.send_all(writing),
+            host::Decision::Fetching(fetching) => self.fetched(fetching),
             host::Decision::Confirming(confirming) => match self.confirm(confirming) {
                 ControlFlow::Continue(writing) => self.send_all(writing),
                 ControlFlow::Break(finished) => finished,

@@ -123,6 +123,20 @@ impl FakeCluster {
         self
     }
 
+    /// From now on the cluster serves this kind with these verbs alone, for a plugin that reads it
+    /// by a pattern: `["get"]` for one whose objects can be read one by one and not be watched.
+    ///
+    /// # Panics
+    ///
+    /// The text is no kind.
+    #[must_use]
+    pub fn defining_with(mut self, kind: &str, is_namespaced: bool, verbs: &[&str]) -> Self {
+        let mut served = served_kind(&convert::kind(kind), is_namespaced);
+        served.verbs = verbs.iter().map(ToString::to_string).collect();
+        self.caches.get_mut().serve(served, true);
+        self
+    }
+
     /// The objects of this kind are gone, and the cluster does not serve it any more, for a plugin
     /// that reads it by a pattern.
     ///

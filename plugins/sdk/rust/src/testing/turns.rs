@@ -2,6 +2,7 @@
 
 use pilothouse_core::{self as host, Rehearsal};
 
+use super::guest::Reconcile;
 use super::{FakeCluster, Told, convert};
 use crate::{Controller, Effect, Failure, Next, ObjectRef, Outcome, Request};
 
@@ -58,15 +59,37 @@ impl FakeCluster {
             memo: memo.filter(|_| !self.guest.forgets_memos()),
             ..request
         };
-        let outcome = self
-            .guest
-            .run(C::reconcile, &request, &mut rehearsal.reader);
+        let outcome = self.run_fetching(C::reconcile, &request, &mut rehearsal);
         self.seen.replace(Some(rehearsal.clone()));
         let outcome = outcome?;
         let checked = rehearsal.execution(&convert::outcome(&outcome));
         let checked = checked.map(drop);
         checked.map_err(|reason| Failure::Terminal(reason.to_string()))?;
         Ok(outcome)
+    }
+
+    /// Runs a controller, and again as long as it asks about objects that no watch brings.
+    fn run_fetching(
+        &self,
+        controller: Reconcile,
+        request: &Request,
+        rehearsal: &mut Rehearsal,
+    ) -> Result<Outcome, Failure> {
+        let mut fetched = host::FetchedObjects::default();
+        loop {
+            let mut again = rehearsal.clone();
+            again.reader = again.reader.with_fetched(fetched);
+            let outcome = self.guest.run(controller, request, &mut again.reader);
+            let (known, asked) = again.reader.take_unfetched();
+            if asked.is_empty() {
+                *rehearsal = again;
+                return outcome;
+            }
+            fetched = known;
+            for object in &asked {
+                fetched.add(object, Ok(self.on_server(&object.kind, &object.key)));
+            }
+        }
     }
 
     /// Reconciles a key and performs its outcome ([`apply`](Self::apply)).
