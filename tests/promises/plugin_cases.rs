@@ -8,10 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use cases::Case;
-use pilothouse_core::{Manifest, ObjectKey, Outcome, Plugin, Request, RunError, SubjectKey};
+use cases::{Case, CaseKind};
+use pilothouse_core::{
+    FetchedObjects, Kind, Manifest, ObjectKey, Outcome, Plugin, Rehearsal, Request, RunError,
+    ServedKind, SubjectKey,
+};
 use pilothouse_sdk::Selection;
-use pilothouse_tests::{guest, rehearse};
+use pilothouse_tests::{guest, rehearse, rehearse_serving};
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, WasmPlugin};
 use serde_json::{Value, json};
 
@@ -54,6 +57,48 @@ fn cases_of(folder: &Path, manifest: &Manifest) -> Vec<Case> {
     cases::load(folder, &all)
 }
 
+/// Runs the plugin, and again as long as it asks about objects that no watch brings.
+fn run_fetching(
+    plugin: &Arc<WasmPlugin>,
+    request: &Request,
+    rehearsal: &Rehearsal,
+    objects: &[Value],
+) -> (Rehearsal, Result<Outcome, RunError>) {
+    let mut fetched = FetchedObjects::default();
+    loop {
+        let mut again = rehearsal.clone();
+        again.reader = again.reader.with_fetched(fetched);
+        let decided = plugin.reconcile(request, &mut again.reader);
+        let (known, asked) = again.reader.take_unfetched();
+        if asked.is_empty() {
+            return (again, decided);
+        }
+        fetched = known;
+        for asked in &asked {
+            let is_asked = |object: &&Value| {
+                let text = |path| object.pointer(path).and_then(Value::as_str).unwrap_or("");
+                Kind::from_api_version(text("/apiVersion"), text("/kind")) == asked.kind
+                    && ObjectKey::new(text("/metadata/namespace"), text("/metadata/name"))
+                        == asked.key
+            };
+            let found = objects.iter().find(is_asked);
+            fetched.add(asked, Ok(found.map(Value::to_string)));
+        }
+    }
+}
+
+fn served_kind(case: &CaseKind) -> Result<ServedKind> {
+    let kind: Kind = case.kind.parse()?;
+    Ok(ServedKind {
+        versions: vec![kind.version.to_string()],
+        resource: format!("{}s", kind.kind.to_lowercase()),
+        kind,
+        is_namespaced: case.namespaced,
+        verbs: case.verbs.clone(),
+        subresources: vec![],
+    })
+}
+
 /// What the plugin decides about a case. The host would carry it out.
 fn decide(plugin: &Arc<WasmPlugin>, case: &Case) -> Result<Value> {
     let subject = match &case.key {
@@ -63,7 +108,9 @@ fn decide(plugin: &Arc<WasmPlugin>, case: &Case) -> Result<Value> {
         }
         None => SubjectKey::singleton(),
     };
-    let mut rehearsal = rehearse(plugin.clone(), &case.objects, &subject, case.now.0)?;
+    let kinds = case.kinds.iter().map(served_kind);
+    let kinds = kinds.collect::<Result<Vec<_>>>()?;
+    let rehearsal = rehearse_serving(plugin.clone(), &case.objects, &kinds, &subject, case.now.0)?;
     let previous = case.previous.iter().map(convert::effect);
     let memo = Some(&case.memo).filter(|memo| !memo.is_null());
     let config = Some(&case.config).filter(|config| !config.is_null());
@@ -74,7 +121,7 @@ fn decide(plugin: &Arc<WasmPlugin>, case: &Case) -> Result<Value> {
         config: config.map_or(rehearsal.request.config.clone(), Value::to_string),
         ..rehearsal.request.clone()
     };
-    let decided: Result<Outcome, RunError> = plugin.reconcile(&request, &mut rehearsal.reader);
+    let (rehearsal, decided) = run_fetching(plugin, &request, &rehearsal, &case.objects);
     match decided {
         Ok(outcome) => {
             drop(rehearsal.execution(&outcome)?);

@@ -34,7 +34,7 @@ pub use garbage::collect_garbage;
 pub use held::Held;
 pub use host::{Host, HostOptions, RUNTIME_DIRECTORY, sum_of};
 pub use kubelet::{Doings, Kubelets, PLAN};
-pub use memory::{AgainSoon, rehearse, run_in_memory, unwritten};
+pub use memory::{AgainSoon, rehearse, rehearse_serving, run_in_memory, unwritten};
 pub use neighbour::Neighbour;
 pub use process::{cpu_of, memory_of, peak_memory_of, proportional_memory_of};
 pub use random::Random;

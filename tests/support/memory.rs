@@ -19,7 +19,7 @@ use serde_json::Value;
 /// false if the hub does not run this key, because it is no key of the plugin. The error is that of
 /// the reconcile.
 pub fn run_in_memory(plugin: Arc<dyn Plugin>, objects: &[Value], key: &ObjectKey) -> Result<bool> {
-    let (mut hub, _) = hub_with(plugin, objects)?;
+    let (mut hub, _) = hub_with(plugin, objects, &[])?;
     while let Next::Run(reconcile) = hub.next(Duration::ZERO, 0) {
         if reconcile.held().request.key.object == *key {
             let ran = reconcile.run();
@@ -38,13 +38,28 @@ pub fn rehearse(
     key: &SubjectKey,
     now: Duration,
 ) -> Result<Rehearsal> {
-    let (hub, plugin) = hub_with(plugin, objects)?;
+    rehearse_serving(plugin, objects, &[], key, now)
+}
+
+/// As [`rehearse`], in a cluster that serves these kinds as they say, and all others with every verb.
+pub fn rehearse_serving(
+    plugin: Arc<dyn Plugin>,
+    objects: &[Value],
+    kinds: &[ServedKind],
+    key: &SubjectKey,
+    now: Duration,
+) -> Result<Rehearsal> {
+    let (hub, plugin) = hub_with(plugin, objects, kinds)?;
     let rehearsal = hub.rehearse(plugin, key, u64::try_from(now.as_millis())?);
     rehearsal.context("the plugin has joined")
 }
 
 /// A hub with this plugin, that has listed these objects.
-fn hub_with(plugin: Arc<dyn Plugin>, objects: &[Value]) -> Result<(Hub, PluginId)> {
+fn hub_with(
+    plugin: Arc<dyn Plugin>,
+    objects: &[Value],
+    kinds: &[ServedKind],
+) -> Result<(Hub, PluginId)> {
     let mut hub = Hub::default();
     // Reconciles of other keys are taken from the hub and never ended, so they must not use up the
     // concurrency.
@@ -55,7 +70,7 @@ fn hub_with(plugin: Arc<dyn Plugin>, objects: &[Value]) -> Result<(Hub, PluginId
         ..ControllerSettings::default()
     };
     let plugin = hub.join(plugin, &settings, Duration::ZERO)?;
-    serve_kinds(&mut hub, plugin, objects);
+    serve_kinds(&mut hub, plugin, objects, kinds);
     for (informer, (source, _)) in hub.wanted() {
         let schema = hub.schema(informer);
         let mut listed = Vec::new();
@@ -127,8 +142,9 @@ fn defined(object: &Value, verbs: &str) -> Option<ServedKind> {
     })
 }
 
-/// Has a plugin with patterns watch the kinds of these objects, which are served with every verb.
-fn serve_kinds(hub: &mut Hub, plugin: PluginId, objects: &[Value]) {
+/// Has a plugin with patterns watch the kinds of these objects, which are served with every verb, but
+/// for those of `others`.
+fn serve_kinds(hub: &mut Hub, plugin: PluginId, objects: &[Value], others: &[ServedKind]) {
     if !hub.wants_kinds() {
         return;
     }
@@ -150,7 +166,10 @@ fn serve_kinds(hub: &mut Hub, plugin: PluginId, objects: &[Value]) {
         kinds.map(|served| (served.kind.clone(), served)).collect();
     let defined = objects.iter().filter_map(|object| defined(object, verbs));
     kinds.extend(defined.map(|served| (served.kind.clone(), served)));
-    let known = kinds.keys().cloned().collect();
+    let others = others.iter().cloned();
+    kinds.extend(others.map(|served| (served.kind.clone(), served)));
+    let watchable = kinds.values().filter(|served| served.is_watchable());
+    let known = watchable.map(|served| served.kind.clone()).collect();
     drop(hub.set_kinds(kinds.into_values().collect(), Duration::ZERO));
     hub.ask_for(plugin, &known);
     while let Some(mut widening) = hub.prepare_widening(usize::MAX, Duration::ZERO) {

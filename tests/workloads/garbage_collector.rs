@@ -1,6 +1,7 @@
 //! `test/integration/garbagecollector`.
 
 mod custom;
+mod unwatched;
 
 use std::collections::BTreeSet;
 

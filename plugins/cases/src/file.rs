@@ -22,6 +22,8 @@ pub struct Case {
     pub upstream: String,
     /// All that there is in the cluster.
     pub objects: Vec<Value>,
+    /// Kinds that are not served with every verb.
+    pub kinds: Vec<CaseKind>,
     /// What is reconciled. `None`: the only key of a singleton.
     pub key: Option<ObjectRef>,
     /// When.
@@ -36,6 +38,18 @@ pub struct Case {
     pub previous: Vec<Effect>,
     /// What is to be decided, in the form of [`decision`](crate::decision()).
     pub expect: Value,
+}
+
+/// A kind, as the cluster of a case serves it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaseKind {
+    /// The kind.
+    pub kind: String,
+    /// Whether its objects are in namespaces.
+    pub namespaced: bool,
+    /// The verbs with which it is served.
+    pub verbs: Vec<String>,
 }
 
 impl Case {
@@ -88,6 +102,8 @@ struct Entry {
     description: String,
     upstream: Option<String>,
     objects: Vec<Value>,
+    #[serde(default)]
+    kinds: Vec<CaseKind>,
     key: Option<Name>,
     now: Option<Time>,
     #[serde(default)]
@@ -156,6 +172,7 @@ fn case(
         description: entry.description,
         upstream: entry.upstream.unwrap_or_else(|| upstream.to_owned()),
         objects: named.objects(&entry.objects, now)?,
+        kinds: entry.kinds,
         key: entry.key.map(|key| object_ref(&key, only)).transpose()?,
         now,
         config: entry.config,

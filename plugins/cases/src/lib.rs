@@ -14,7 +14,7 @@ use pilothouse_sdk::{Controller, Manifest};
 use serde_json::Value;
 
 pub use decision::decision;
-pub use file::{Case, load};
+pub use file::{Case, CaseKind, load};
 
 /// Runs every case of a folder's files with a controller.
 ///
@@ -113,6 +113,10 @@ fn carry_out<C: Controller>(manifest: Manifest, case: &Case) {
 fn cluster(manifest: Manifest, case: &Case) -> FakeCluster {
     let cluster = FakeCluster::new(manifest).at(case.now.0);
     let cluster = case.objects.iter().fold(cluster, FakeCluster::with);
+    let cluster = case.kinds.iter().fold(cluster, |cluster, it| {
+        let verbs: Vec<&str> = it.verbs.iter().map(String::as_str).collect();
+        cluster.defining_with(&it.kind, it.namespaced, &verbs)
+    });
     let cluster = cluster
         .attempt(case.attempt)
         .previous(case.previous.iter().cloned());

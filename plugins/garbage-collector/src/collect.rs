@@ -1,5 +1,7 @@
 //! An object with owners: it goes when none of them is there, and gives up those that are not.
 
+use std::time::Duration;
+
 use pilothouse_sdk::{
     ActionResult, Delete, EffectVerb, Failure, Host, ObjectRef, Outcome, Patch, Propagation,
     Request,
@@ -9,23 +11,40 @@ use serde_json::{Value, json};
 use crate::dependents::survey;
 use crate::events::misplaced;
 use crate::item::{FOREGROUND, ItemMetadata, ORPHAN, Reference};
-use crate::owners::{Owners, Seen};
+use crate::owners::{Memo, Owners};
 
 /// The most owners of which an outcome asks the server whether they are there: of the hundred
 /// questions that it may ask, one is about the object itself.
 const MAX_ASKED: usize = 99;
+
+/// When an object is looked at again one of whose owners cannot be watched: after as long as the
+/// server has been asked for it, so that each time is twice the one before, as upstream's back-off
+/// is. The longest time is upstream's, too.
+const SOONEST: Duration = Duration::from_secs(1);
+const LATEST: Duration = Duration::from_secs(1_000);
 
 pub fn collect(
     request: &Request,
     metadata: &ItemMetadata,
     host: &dyn Host,
 ) -> Result<Outcome, Failure> {
-    let before: Seen = request.memo().unwrap_or_default();
+    let before: Memo = request.memo().unwrap_or_default();
     let owners = Owners::of(metadata, &before, host)?;
     let outcome = decide(request, metadata, &owners, host)?;
-    Ok(match owners.seen.is_empty() {
-        true => outcome,
-        false => outcome.remember(&Seen(owners.seen))?,
+    let mut memo = Memo {
+        seen: owners.seen,
+        asked_since: None,
+    };
+    let mut next = outcome;
+    if owners.has_unwatched {
+        let now = host.now();
+        let since = before.asked_since.map_or(now, Duration::from_millis);
+        memo.asked_since = u64::try_from(since.as_millis()).ok();
+        next = next.requeue_after(now.saturating_sub(since).clamp(SOONEST, LATEST));
+    }
+    Ok(match memo == Memo::default() {
+        true => next,
+        false => next.remember(&memo)?,
     })
 }
 
@@ -120,12 +139,12 @@ fn delete(
 }
 
 /// Has the server confirm that the owners which are not there, and have never been seen, are not,
-/// and that those which wait still do.
+/// and that those which wait still do. Of owners whose kind cannot be watched it has said so.
 fn confirmed(outcome: Outcome, owners: &Owners<'_>) -> Outcome {
-    let dangling = owners.dangling.iter().filter(|dangling| !dangling.was_seen);
+    let dangling = owners.dangling.iter().filter(|it| !it.is_known);
     let outcome = dangling.fold(outcome, |outcome, it| outcome.confirm(&it.object));
-    let waiting = owners.waiting.iter().map(|(_, object)| object);
-    waiting.fold(outcome, Outcome::confirm_unchanged)
+    let waiting = owners.waiting.iter().filter(|it| !it.is_known);
+    waiting.fold(outcome, |outcome, it| outcome.confirm_unchanged(&it.object))
 }
 
 fn is_blocking(metadata: &ItemMetadata) -> bool {

@@ -4,7 +4,7 @@ use pilothouse_sdk::{Event, Failure, Filter, Host, Metadata, ObjectRef, OwnerRef
 use serde::Deserialize;
 
 use crate::BY_UID;
-use crate::owners::Owners;
+use crate::owners::{Owners, is_watched};
 
 #[derive(Deserialize)]
 struct Found {
@@ -34,6 +34,10 @@ fn is_elsewhere(owner: &OwnerReference, namespace: &str, host: &dyn Host) -> Res
     let Some(served) = host.kinds(&kind)?.into_iter().next() else {
         return Ok(false);
     };
+    if !is_watched(&served) {
+        // Without a list nobody can say where else it may be.
+        return Ok(false);
+    }
     let of_uid = Filter::index(BY_UID, &owner.uid);
     let found: Vec<Found> = host.list(&served.kind, None, &of_uid)?;
     let mut found = found.iter().map(|found| &found.metadata.namespace);

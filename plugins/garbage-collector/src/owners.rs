@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::IGNORED;
 use crate::item::{Item, ItemMetadata, Reference};
 
-/// The owner of a reference, as the snapshot shows it.
+/// The owner of a reference, as the snapshot shows it, or the server itself.
 enum Standing {
     /// It is there.
     Solid,
@@ -14,17 +14,26 @@ enum Standing {
     Dangling(ObjectRef),
     /// It is being deleted, and waits until its dependents are.
     Waiting(ObjectRef),
-    /// That is not known: its kind is not served, or cannot be listed.
+    /// That is not known: its kind is not served, or cannot be read.
     Unknown,
     /// A cluster-scoped object cannot be owned by one of a namespace.
     OfNamespace,
 }
 
-/// What is remembered of an object between its runs: the uids of owners that have been seen. One of
-/// them that is not there any more has been deleted, and never comes back; the server need not be
-/// asked, which could not tell when the kind has gone meanwhile.
-#[derive(Default, Deserialize, Serialize)]
-pub struct Seen(pub Vec<String>);
+/// What is remembered of an object between its runs.
+#[derive(Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Memo {
+    /// The uids of owners that have been seen. One of them that is not there any more has been
+    /// deleted, and never comes back; the server need not be asked, which could not tell when the
+    /// kind has gone meanwhile.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub seen: Vec<String>,
+    /// Since when the server is asked for an owner that cannot be watched, in milliseconds since
+    /// the Unix epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked_since: Option<u64>,
+}
 
 /// A reference to what is not there.
 #[derive(Clone)]
@@ -32,8 +41,18 @@ pub struct Dangling<'a> {
     pub reference: &'a Reference,
     /// Where the owner would be.
     pub object: ObjectRef,
-    /// The owner has been seen, so that it is known to be deleted.
-    pub was_seen: bool,
+    /// The owner is known to be deleted: it has been seen, or the server itself has said that it is
+    /// not there.
+    pub is_known: bool,
+}
+
+/// A reference to what waits until its dependents are deleted.
+#[derive(Clone)]
+pub struct Waiting<'a> {
+    pub reference: &'a Reference,
+    pub object: ObjectRef,
+    /// The server itself has said so.
+    pub is_known: bool,
 }
 
 /// The owners of an object.
@@ -42,42 +61,61 @@ pub struct Owners<'a> {
     pub solid: usize,
     pub dangling: Vec<Dangling<'a>>,
     /// References to what waits for its dependents.
-    pub waiting: Vec<(&'a Reference, ObjectRef)>,
+    pub waiting: Vec<Waiting<'a>>,
     /// A reference to an owner that no cluster-scoped object can have.
     pub misplaced: Vec<&'a Reference>,
     /// Of some owners it cannot be told whether they are there.
     pub is_unknown: bool,
+    /// Some are of kinds that cannot be watched: of what becomes of these nobody tells.
+    pub has_unwatched: bool,
     /// The uids of those that are there, or have been.
     pub seen: Vec<String>,
 }
 
 impl<'a> Owners<'a> {
-    pub fn of(metadata: &'a ItemMetadata, before: &Seen, host: &dyn Host) -> Result<Self, Failure> {
+    pub fn of(metadata: &'a ItemMetadata, before: &Memo, host: &dyn Host) -> Result<Self, Failure> {
         let mut owners = Self::default();
         for reference in &metadata.owner_references {
-            let standing = standing(reference, &metadata.always.namespace, host)?;
-            owners.add(reference, standing, before);
+            let served = served_kind(reference, host);
+            let standing = match &served {
+                Some(served) => standing(reference, served, &metadata.always.namespace, host)?,
+                None => Standing::Unknown,
+            };
+            let is_fetched = served.as_ref().is_some_and(is_fetched);
+            owners.has_unwatched |= is_fetched;
+            owners.add(reference, standing, is_fetched, before);
         }
         Ok(owners)
     }
 
-    fn add(&mut self, reference: &'a Reference, standing: Standing, before: &Seen) {
+    /// `is_fetched`: the server itself has said how the owner stands.
+    fn add(
+        &mut self,
+        reference: &'a Reference,
+        standing: Standing,
+        is_fetched: bool,
+        before: &Memo,
+    ) {
         let uid = &reference.owner.uid;
-        let was_seen = before.0.contains(uid);
+        let was_seen = before.seen.contains(uid);
         let is_seen = match standing {
             Standing::Solid => {
                 self.solid += 1;
                 true
             }
             Standing::Waiting(object) => {
-                self.waiting.push((reference, object));
+                self.waiting.push(Waiting {
+                    reference,
+                    object,
+                    is_known: is_fetched,
+                });
                 true
             }
             Standing::Dangling(object) => {
                 self.dangling.push(Dangling {
                     reference,
                     object,
-                    was_seen,
+                    is_known: was_seen || is_fetched,
                 });
                 was_seen
             }
@@ -98,7 +136,7 @@ impl<'a> Owners<'a> {
     /// Whether this reference is to be given up.
     pub fn gives_up(&self, reference: &Reference) -> bool {
         let dangling = self.dangling.iter().map(|dangling| dangling.reference);
-        let waiting = self.waiting.iter().map(|(reference, _)| *reference);
+        let waiting = self.waiting.iter().map(|waiting| waiting.reference);
         let mut gone = dangling.chain(waiting);
         gone.any(|gone| std::ptr::eq(gone, reference))
     }
@@ -121,19 +159,39 @@ fn is_served_in(served: &ServedKind, api_version: &str) -> bool {
         && !IGNORED.contains(&served.kind.as_str())
 }
 
-fn standing(reference: &Reference, namespace: &str, host: &dyn Host) -> Result<Standing, Failure> {
+/// The kind of an owner, if the server serves it in the version of the reference.
+fn served_kind(reference: &Reference, host: &dyn Host) -> Option<ServedKind> {
     let owner = &reference.owner;
+    if !is_kind(&owner.api_version, &owner.kind) {
+        return None;
+    }
     let kind = format!("{}/{}", owner.api_version, owner.kind);
-    let is_kind = is_kind(&owner.api_version, &owner.kind);
-    let served = is_kind.then(|| host.served_kinds(&kind));
-    let served = match served {
-        Some(Ok(served)) => served.into_iter().next(),
-        Some(Err(ReadError::Denied(_) | ReadError::Unavailable(_))) | None => None,
+    let served = match host.served_kinds(&kind) {
+        Ok(served) => served.into_iter().next(),
+        Err(ReadError::Denied(_) | ReadError::Unavailable(_)) => None,
     };
-    let is_known = |served: &ServedKind| is_served_in(served, &owner.api_version);
-    let Some(served) = served.filter(is_known) else {
-        return Ok(Standing::Unknown);
-    };
+    served.filter(|served| is_served_in(served, &owner.api_version))
+}
+
+/// Whether the objects of a kind can be cached.
+pub fn is_watched(served: &ServedKind) -> bool {
+    let has = |verb| served.verbs.iter().any(|have| have == verb);
+    has("list") && has("watch")
+}
+
+/// Whether the server itself is asked for each object of a kind: it can be got and not watched.
+fn is_fetched(served: &ServedKind) -> bool {
+    !is_watched(served) && served.verbs.iter().any(|verb| verb == "get")
+}
+
+/// How the owner of a reference stands, whose kind is served so.
+fn standing(
+    reference: &Reference,
+    served: &ServedKind,
+    namespace: &str,
+    host: &dyn Host,
+) -> Result<Standing, Failure> {
+    let owner = &reference.owner;
     if served.namespaced && namespace.is_empty() {
         return Ok(Standing::OfNamespace);
     }

@@ -313,6 +313,110 @@ impl Host for Undeletable<'_> {
     }
 }
 
+/// A kind that can be got and not watched.
+const REPORT: &str = "example.com/v1/Report";
+
+fn with_reports() -> FakeCluster {
+    cluster().defining_with(REPORT, true, &["get", "delete"])
+}
+
+fn lines(runs: &[pilothouse_sdk::testing::Run]) -> usize {
+    let failed = runs.iter().filter(|run| run.error.is_some()).count();
+    assert_eq!(failed, 0, "{runs:?}");
+    runs.len()
+}
+
+/// Upstream: `attemptToDeleteItem` of an owner that no monitor shows, again and again.
+#[test]
+fn an_owner_that_cannot_be_watched_is_asked_for_until_it_is_gone() {
+    let mut cluster = with_reports()
+        .with(object(REPORT, "report", &[]))
+        .with(object(POD, "lost", &[owner(REPORT, "report")]))
+        .with(object(POD, "never", &[owner(REPORT, "gone")]));
+    lines(&cluster.run_due::<GarbageCollector>());
+    assert!(!has(&cluster, POD, "never"), "its owner was never there");
+    assert!(has(&cluster, POD, "lost"));
+    cluster.delete(&named(REPORT, "report"));
+    assert_eq!(
+        lines(&cluster.run_due::<GarbageCollector>()),
+        0,
+        "nobody tells"
+    );
+    let mut cluster = cluster.at(Duration::from_secs(1));
+    lines(&cluster.run_due::<GarbageCollector>());
+    assert!(!has(&cluster, POD, "lost"));
+}
+
+#[test]
+fn an_object_whose_owner_cannot_be_watched_is_looked_at_less_and_less_often() {
+    let mut cluster = with_reports()
+        .with(object(REPORT, "report", &[]))
+        .with(object(POD, "kept", &[owner(REPORT, "report")]));
+    let mut seconds = Vec::new();
+    for second in 0..=3_000 {
+        cluster = cluster.at(Duration::from_secs(second));
+        if lines(&cluster.run_due::<GarbageCollector>()) > 0 {
+            seconds.push(second);
+        }
+    }
+    let doubled = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_024];
+    assert_eq!(seconds, doubled);
+    assert!(has(&cluster, POD, "kept"));
+}
+
+#[test]
+fn what_another_owner_keeps_gives_up_one_that_cannot_be_watched_and_is_gone() {
+    let mut cluster = with_reports()
+        .with(object(SET, "set", &[]))
+        .with(object(
+            POD,
+            "kept",
+            &[owner(REPORT, "gone"), owner(SET, "set")],
+        ))
+        .with(object(REPORT, "report", &[]))
+        .with(object(
+            POD,
+            "too",
+            &[owner(REPORT, "report"), owner(SET, "lost")],
+        ));
+    lines(&cluster.run_due::<GarbageCollector>());
+    let owners = |name: &str| {
+        let pod = cluster
+            .object(&named(POD, name))
+            .expect("an owner keeps it");
+        let owners = pod["metadata"]["ownerReferences"].as_array().cloned();
+        let owners = owners.unwrap_or_default().into_iter();
+        owners
+            .map(|owner| owner["name"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(owners("kept"), ["set"]);
+    assert_eq!(owners("too"), ["report"]);
+}
+
+#[test]
+fn an_owner_that_cannot_be_watched_is_the_one_of_its_uid_and_may_wait() {
+    let mut another = object(REPORT, "another", &[]);
+    another["metadata"]["uid"] = json!("other");
+    let waits = waiting(object(REPORT, "waits", &[]), "foregroundDeletion");
+    let mut cluster = with_reports()
+        .with(another)
+        .with(waits)
+        .with(object(POD, "a", &[owner(REPORT, "another")]))
+        .with(object(POD, "b", &[owner(REPORT, "waits")]));
+    lines(&cluster.run_due::<GarbageCollector>());
+    assert!(!has(&cluster, POD, "a") && !has(&cluster, POD, "b"));
+}
+
+#[test]
+fn what_may_be_an_owner_that_cannot_be_read_keeps_what_it_owns() {
+    let mut cluster = cluster()
+        .defining_with(REPORT, true, &["create", "delete"])
+        .with(object(POD, "kept", &[owner(REPORT, "gone")]));
+    lines(&cluster.run_due::<GarbageCollector>());
+    assert!(has(&cluster, POD, "kept"));
+}
+
 /// A collector to which Pods cannot be deleted.
 struct WithoutPods;
 

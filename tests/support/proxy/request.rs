@@ -111,6 +111,8 @@ pub struct Which {
     resource: String,
     method: Option<Method>,
     path: String,
+    /// Whether the path is the whole one, and not only its beginning.
+    is_whole_path: bool,
     is_later_page: Option<bool>,
     is_streamed_list: Option<bool>,
     is_versioned: Option<bool>,
@@ -165,6 +167,7 @@ impl Which {
             resource: resource.to_owned(),
             method: None,
             path: String::new(),
+            is_whole_path: false,
             is_later_page: None,
             is_streamed_list: None,
             is_versioned: None,
@@ -182,6 +185,13 @@ impl Which {
     pub fn under(mut self, path: &str) -> Self {
         path.clone_into(&mut self.path);
         self
+    }
+
+    /// Only this path.
+    #[must_use]
+    pub fn at(mut self, path: &str) -> Self {
+        self.is_whole_path = true;
+        self.under(path)
     }
 
     /// Only pages with a `continue` token; if `false`, only requests without one.
@@ -226,6 +236,7 @@ impl Which {
                 .as_ref()
                 .is_none_or(|method| *method == seen.method)
             && seen.path.starts_with(&self.path)
+            && (!self.is_whole_path || seen.path == self.path)
             && is(self.is_later_page, seen.is_later_page())
             && is(self.is_streamed_list, seen.is_streamed_list())
             && is(self.is_versioned, seen.is_versioned())

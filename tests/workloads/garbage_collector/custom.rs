@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::{config_map, delete, owner, pod, rc, rig, rig_without_host, until_gone, until_seen};
 
-fn gadgets(rig: &WorkloadRig) -> String {
+pub fn gadgets(rig: &WorkloadRig) -> String {
     format!("/apis/example.dev/v1/namespaces/{}/gadgets", rig.namespace)
 }
 
 /// Defines the kind, and waits until the server serves it.
-async fn define(rig: &WorkloadRig) -> Result<()> {
+pub async fn define(rig: &WorkloadRig) -> Result<()> {
     rig.api()
         .create(DEFINITIONS, &definition("example.dev", "Gadget"))
         .await?;
@@ -22,7 +22,7 @@ async fn define(rig: &WorkloadRig) -> Result<()> {
         .map(drop)
 }
 
-async fn gadget(rig: &WorkloadRig, name: &str, owners: &[Value]) -> Result<Value> {
+pub async fn gadget(rig: &WorkloadRig, name: &str, owners: &[Value]) -> Result<Value> {
     let gadget = json!({
         "apiVersion": "example.dev/v1", "kind": "Gadget",
         "metadata": {"name": name, "ownerReferences": owners},
