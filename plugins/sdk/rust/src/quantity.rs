@@ -138,11 +138,7 @@ impl Quantity {
 
     /// `12` and `M`.
     fn write_decimal(self, f: &mut fmt::Formatter<'_>, format: Format) -> fmt::Result {
-        let (mut amount, mut exponent) = (self.nano, -9);
-        while amount % 10 == 0 {
-            amount /= 10;
-            exponent += 1;
-        }
+        let (mut amount, mut exponent) = without_zeros(self.nano);
         let most = if format == Format::Decimal {
             18
         } else {
@@ -167,14 +163,34 @@ impl Quantity {
         let mut amount = self.nano / NANO;
         let mut suffix = "";
         for next in BINARY {
-            if amount % 1_024 != 0 {
+            // No division, which costs much in a guest.
+            if amount.trailing_zeros() < 10 {
                 break;
             }
-            amount /= 1_024;
+            amount >>= 10;
             suffix = next;
         }
         write!(f, "{amount}{suffix}")
     }
+}
+
+/// So many billionths without the zeros at the end, and the power of ten of what is left. In a guest
+/// a division of 128 bits costs many instructions, so there are few of them.
+fn without_zeros(nano: i128) -> (i128, i32) {
+    let (mut amount, mut exponent) = (nano, -9);
+    if amount % NANO == 0 {
+        (amount, exponent) = (amount / NANO, 0);
+    }
+    let Ok(mut small) = i64::try_from(amount) else {
+        while amount % 10 == 0 {
+            (amount, exponent) = (amount / 10, exponent + 1);
+        }
+        return (amount, exponent);
+    };
+    while small % 10 == 0 {
+        (small, exponent) = (small / 10, exponent + 1);
+    }
+    (small.into(), exponent)
 }
 
 /// The canonical form.

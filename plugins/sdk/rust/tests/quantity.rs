@@ -159,6 +159,19 @@ proptest! {
     }
 
     #[test]
+    fn a_whole_number_is_as_much_as_with_a_fraction_of_nothing(
+        whole: u64, cut in 0..64_u32,
+        suffix in prop::sample::select(vec![
+            "n", "u", "m", "", "k", "E", "Ki", "Ti", "Ei", "e3", "e-6", "e-9", "e-12", "e9", "e30",
+        ]),
+    ) {
+        let whole = whole >> cut;
+        let parsed = |text: String| text.parse::<Quantity>().ok();
+        let one = parsed(format!("{whole}{suffix}"));
+        prop_assert_eq!(one, parsed(format!("{whole}.0{suffix}")));
+    }
+
+    #[test]
     fn a_difference_undoes_a_sum(one in any_quantity(), other in any_quantity()) {
         prop_assert_eq!(one + other, other + one);
         prop_assert_eq!(one + other - other, one);

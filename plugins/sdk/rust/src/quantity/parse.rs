@@ -51,6 +51,11 @@ fn interpret(suffix: &str) -> Option<(Format, i32, i128)> {
 /// The billionths of `whole.fraction`, times a power of ten and a factor, rounded up. `None`: more
 /// than there can be.
 fn billionths(whole: &str, fraction: &str, power: i32, factor: i128) -> Option<i128> {
+    if fraction.is_empty()
+        && let Some(nano) = of_few_digits(whole, power, factor)
+    {
+        return Some(nano);
+    }
     let digits = whole.bytes().chain(fraction.bytes());
     let digits: Vec<i128> = digits.map(|digit| i128::from(digit - b'0')).collect();
     if digits.iter().all(|digit| *digit == 0) {
@@ -73,6 +78,16 @@ fn billionths(whole: &str, fraction: &str, power: i32, factor: i128) -> Option<i
     let right = usize::try_from(whole).unwrap_or_default();
     let right = digits.get(right..).unwrap_or_default();
     amount.checked_add(rounded_up(right, factor))
+}
+
+/// The same of a whole number that fits into 64 bits, as nearly all do: in a guest an operation on
+/// 128 bits costs many instructions. `None`: it does not, or there is none.
+fn of_few_digits(whole: &str, power: i32, factor: i128) -> Option<i128> {
+    let number: i64 = whole.parse().ok()?;
+    let number = number.checked_mul(i64::try_from(factor).ok()?)?;
+    let zeros = u32::try_from(power.checked_add(9)?).ok()?;
+    let tens = 10_i64.checked_pow(zeros)?;
+    i128::from(number).checked_mul(i128::from(tens))
 }
 
 /// What digits right of the point come to, times a factor.
