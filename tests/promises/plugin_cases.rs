@@ -10,10 +10,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use cases::{Case, CaseKind};
 use pilothouse_core::{
-    FetchedObjects, Kind, Manifest, ObjectKey, Outcome, Plugin, Rehearsal, Request, RunError,
-    ServedKind, SubjectKey,
+    Action, FetchedObjects, Kind, Manifest, ObjectKey, Outcome, Plugin, Rehearsal, Request,
+    RunError, ServedKind, SubjectKey,
 };
-use pilothouse_sdk::Selection;
+use pilothouse_sdk::{Quantity, Selection};
 use pilothouse_tests::{guest, rehearse, rehearse_serving};
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, WasmPlugin};
 use serde_json::{Value, json};
@@ -318,5 +318,70 @@ fn the_pod_garbage_collector_looks_at_a_tenth_of_the_most_pods_with_a_tenth_of_i
     assert_eq!(outcome.stages.len(), 0);
     let fuel = plugin.totals().fuel;
     ensure!(fuel < 500_000_000, "{fuel} of fuel");
+    Ok(())
+}
+
+/// A pod of two containers as the kubelet leaves it since it can resize them: with what each has.
+fn pod_with_requests(number: usize) -> Value {
+    let mut pod = pod(number);
+    let resources = json!({"requests": {"cpu": "250m", "memory": "64Mi"},
+        "limits": {"cpu": "500m", "memory": "128Mi"}});
+    let containers = ["main", "proxy"];
+    let wanted = containers.map(|name| json!({"name": name, "resources": resources}));
+    let statuses = containers.map(|name| {
+        json!({"name": name, "resources": resources, "allocatedResources": resources["requests"]})
+    });
+    pod["spec"]["containers"] = json!(wanted);
+    pod["status"]["containerStatuses"] = json!(statuses);
+    pod["status"]["qosClass"] = "Burstable".into();
+    pod
+}
+
+/// The fuel of a run that counts these pods for one quota.
+fn fuel_of_quota(pods: impl Iterator<Item = Value>) -> Result<u64> {
+    let engine = Engine::new(&EngineOptions::default())?;
+    let plugin = load(&engine, "resourcequota")?;
+    let hard = json!({"pods": "20k", "count/pods": "20k", "requests.cpu": "20k",
+        "requests.memory": "20Ti", "limits.cpu": "20k", "limits.memory": "20Ti"});
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota",
+        "metadata": {"namespace": "default", "name": "web", "uid": "uid", "resourceVersion": "1"},
+        "spec": {"hard": hard}});
+    let pods: Vec<Value> = pods.collect();
+    let count = pods.len();
+    let objects: Vec<Value> = pods.into_iter().chain([quota]).collect();
+    let key = ObjectKey::new("default", "web");
+    let key = SubjectKey::of(&Arc::new("v1/ResourceQuota".parse()?), key);
+    let mut rehearsal = rehearse(plugin.clone(), &objects, &key, Duration::ZERO)?;
+    let outcome = plugin.reconcile(&rehearsal.request.clone(), &mut rehearsal.reader)?;
+    let Action::Patch { body, .. } = &outcome.stages[0].actions[0] else {
+        anyhow::bail!("it writes the status");
+    };
+    let body: Value = serde_json::from_str(body)?;
+    let used = |name: &str| {
+        let text = body["status"]["used"][name].as_str();
+        text.unwrap_or_default().parse::<Quantity>()
+    };
+    let count = i64::try_from(count)?;
+    assert_eq!(used("pods")?, Quantity::from(count));
+    assert_eq!(used("requests.cpu")?, Quantity::milli(500 * count));
+    Ok(plugin.totals().fuel)
+}
+
+/// Its manifest asks for 4,000 million. Pods of one workload are alike.
+#[test]
+fn a_quota_counts_ten_thousand_pods_within_its_fuel_and_with_no_more_for_each_than_of_few()
+-> Result<()> {
+    let [few, many] = [1_000, 10_000].map(|pods| fuel_of_quota((0..pods).map(pod_with_requests)));
+    let unlike = |number: usize| {
+        let mut pod = pod_with_requests(number);
+        let memory = format!("{}Ki", 65_536 + number);
+        pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = memory.into();
+        pod
+    };
+    let (few, many, unlike) = (few?, many?, fuel_of_quota((0..10_000).map(unlike))?);
+    println!("{few}, {many} and {unlike} of fuel");
+    ensure!(many < 1_000_000_000, "{many} of fuel");
+    ensure!(many < few * 11, "{few} of fuel for a tenth, and {many}");
+    ensure!(unlike < 3_000_000_000, "{unlike} of fuel");
     Ok(())
 }

@@ -126,7 +126,7 @@ fn pod_usage(
         None => is_first(claim, owner, all),
     };
     Ok(if is_own {
-        pods::usage(&pod, tally.now)
+        pods::usage_at(&pod, tally.now)
     } else {
         Resources::new()
     })

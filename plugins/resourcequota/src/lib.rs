@@ -5,6 +5,7 @@
 //! in kubernetes/kubernetes). The README lists them, with the differences. Whether an object may be
 //! created is decided by the API server, which also adds to `status.used` what it lets in.
 
+mod alike;
 mod claims;
 mod config;
 mod counts;

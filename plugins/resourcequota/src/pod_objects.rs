@@ -16,7 +16,7 @@ pub struct Pod {
     pub status: PodStatus,
 }
 
-#[derive(Deserialize, Projection)]
+#[derive(Default, Deserialize, Projection)]
 #[serde(rename_all = "camelCase")]
 pub struct PodMetadata {
     #[serde(default)]

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use pilothouse_sdk::{Failure, Filter, Kind};
 
+use crate::alike::{Alike, Likeness, PodText};
 use crate::objects::ScopeExpression;
-use crate::pod_objects::{Pod, Requirements, Term, Terms};
+use crate::pod_objects::{Pod, PodMetadata, PodStatus, Requirements, Term, Terms};
 use crate::requests::{limits, requests};
 use crate::resources::{Resources, is_native};
 use crate::scopes::InvalidScope;
@@ -27,11 +28,13 @@ pub fn count(tally: &mut Tally) -> Result<(), Failure> {
         return Ok(());
     }
     let (host, namespace) = (tally.host, tally.namespace);
-    for page in host.pages::<Pod>(Pod::KIND, Some(namespace), &Filter::Everything, PAGE) {
+    let mut alike = Alike::default();
+    for page in host.pages::<PodText>(Pod::KIND, Some(namespace), &Filter::Everything, PAGE) {
         for pod in page? {
             tally.objects += 1;
-            match tally.scopes.hold(|scope| holds(scope, &pod)) {
-                Ok(true) => count_one(tally, &pod),
+            let likeness = alike.of(&pod, tally)?;
+            match likeness.is_held {
+                Ok(true) => count_one(tally, &pod.metadata, likeness),
                 Ok(false) => {}
                 Err(InvalidScope) => return Ok(()),
             }
@@ -40,9 +43,14 @@ pub fn count(tally: &mut Tally) -> Result<(), Failure> {
     Ok(())
 }
 
-fn count_one(tally: &mut Tally, pod: &Pod) {
-    tally.add(Pod::KIND, &pod.metadata.uid, &usage(pod, tally.now));
-    let end = end_of_grace(pod).filter(|end| is_charged(pod, tally.now) && *end >= tally.now);
+fn count_one(tally: &mut Tally, metadata: &PodMetadata, likeness: &Likeness) {
+    let is_charged = is_charged(metadata, likeness.has_ended, tally.now);
+    let usage = match is_charged {
+        true => &likeness.charged,
+        false => &likeness.uncharged,
+    };
+    tally.add_part(Pod::KIND, &metadata.uid, usage);
+    let end = end_of_grace(metadata).filter(|end| is_charged && *end >= tally.now);
     if let Some(end) = end {
         // It counts at that moment still.
         tally.changes_at(end + Duration::from_millis(1));
@@ -65,10 +73,16 @@ pub fn is_extended(name: &str) -> bool {
     requested.is_some_and(|requested| requested.starts_with(DEVICE_CLASS) || !is_native(name))
 }
 
-/// What a pod uses. One that has ended, or that should be gone, is only an object.
-pub fn usage(pod: &Pod, now: Duration) -> Resources {
+/// What a pod uses at this time.
+pub fn usage_at(pod: &Pod, now: Duration) -> Resources {
+    usage(pod, is_charged(&pod.metadata, has_ended(&pod.status), now))
+}
+
+/// What a pod uses. One that is not charged, because it has ended or should be gone, is only an
+/// object.
+pub fn usage(pod: &Pod, is_charged: bool) -> Resources {
     let mut usage = Resources::from([(COUNT.to_owned(), number(1))]);
-    if !is_charged(pod, now) {
+    if !is_charged {
         return usage;
     }
     let mut put = |name: String, amount| usage.insert(name, amount);
@@ -92,15 +106,17 @@ pub fn usage(pod: &Pod, now: Duration) -> Resources {
 
 /// True unless the pod has ended, or its grace period is over: one that a lost node cannot report
 /// gone must not keep others from taking its place.
-fn is_charged(pod: &Pod, now: Duration) -> bool {
-    let has_ended = matches!(&*pod.status.phase, "Succeeded" | "Failed");
-    !has_ended && end_of_grace(pod).is_none_or(|end| now <= end)
+fn is_charged(metadata: &PodMetadata, has_ended: bool, now: Duration) -> bool {
+    !has_ended && end_of_grace(metadata).is_none_or(|end| now <= end)
+}
+
+pub fn has_ended(status: &PodStatus) -> bool {
+    matches!(&*status.phase, "Succeeded" | "Failed")
 }
 
 /// Until when a pod that is being deleted counts. (As upstream, a grace period after its deletion
 /// is due, which is a grace period after it was asked for.)
-fn end_of_grace(pod: &Pod) -> Option<Duration> {
-    let metadata = &pod.metadata;
+fn end_of_grace(metadata: &PodMetadata) -> Option<Duration> {
     let (deletion, grace) = metadata
         .deletion_timestamp
         .zip(metadata.deletion_grace_period_seconds)?;
@@ -108,7 +124,8 @@ fn end_of_grace(pod: &Pod) -> Option<Duration> {
     Some(deletion.0 + Duration::from_secs(grace))
 }
 
-fn holds(scope: &ScopeExpression, pod: &Pod) -> Result<bool, InvalidScope> {
+/// Whether a scope holds of a pod.
+pub fn holds(scope: &ScopeExpression, pod: &Pod) -> Result<bool, InvalidScope> {
     let has_deadline = || {
         let deadline = pod.spec.active_deadline_seconds;
         deadline.is_some_and(|deadline| deadline >= 0)

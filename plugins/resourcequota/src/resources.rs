@@ -9,9 +9,10 @@ pub type Resources = BTreeMap<String, Quantity>;
 /// Adds other amounts to these.
 pub fn add(to: &mut Resources, other: &Resources) {
     for (name, amount) in other {
-        to.entry(name.clone())
-            .and_modify(|sum| *sum += *amount)
-            .or_insert(*amount);
+        match to.get_mut(name) {
+            Some(sum) => *sum += *amount,
+            None => drop(to.insert(name.clone(), *amount)),
+        }
     }
 }
 

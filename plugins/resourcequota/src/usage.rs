@@ -13,6 +13,13 @@ use crate::{claims, counts, device_claims, pods, services};
 /// Objects that are read at once, so that a list of any length fits into the memory.
 pub const PAGE: std::num::NonZeroU32 = std::num::NonZeroU32::new(500).expect("it is not zero");
 
+/// What one object uses of what is limited.
+pub struct Usage {
+    amounts: Resources,
+    /// The same as a text, by which an object that uses something else is told from before.
+    text: String,
+}
+
 /// What is counted for one quota, and where.
 pub struct Tally<'a> {
     pub host: &'a dyn Host,
@@ -73,17 +80,31 @@ impl<'a> Tally<'a> {
         !names.is_empty()
     }
 
-    /// Adds what an object of this kind uses, as far as it is limited.
-    pub fn add(&mut self, kind: &str, uid: &str, usage: &Resources) {
-        let usage = filtered(usage, |name| self.hard.contains_key(name));
-        if usage.is_empty() {
-            return;
-        }
-        add(&mut self.used, &usage);
-        let amounts = usage
+    /// What is limited of what an object uses.
+    pub fn limited_part(&self, usage: &Resources) -> Usage {
+        let amounts = filtered(usage, |name| self.hard.contains_key(name));
+        let texts = amounts
             .iter()
             .map(|(name, amount)| format!(" {name}={amount}"));
-        let mark = format!("{kind} {uid}{}", amounts.collect::<String>());
+        Usage {
+            text: texts.collect(),
+            amounts,
+        }
+    }
+
+    /// Adds what an object of this kind uses, as far as it is limited.
+    pub fn add(&mut self, kind: &str, uid: &str, usage: &Resources) {
+        let usage = self.limited_part(usage);
+        self.add_part(kind, uid, &usage);
+    }
+
+    /// Adds what is limited of what an object of this kind uses.
+    pub fn add_part(&mut self, kind: &str, uid: &str, usage: &Usage) {
+        if usage.amounts.is_empty() {
+            return;
+        }
+        add(&mut self.used, &usage.amounts);
+        let mark = format!("{kind} {uid}{}", usage.text);
         self.marks.put(fnv32a(mark.as_bytes()));
     }
 

@@ -186,3 +186,30 @@ fn a_quota_of_many_pods_rests() {
     assert_eq!(run(&mut cluster), ["a"]);
     assert_eq!(used(&cluster, "a"), "999");
 }
+
+/// What pods use that are alike is worked out once, and for no more than a thousand kinds of them.
+#[test]
+fn each_pod_counts_by_its_own_deletion_whichever_others_are_like_it() {
+    let asking = |name: &str, cpu: usize| {
+        let mut pod = object("Pod", "default", name);
+        let resources = json!({"requests": {"cpu": format!("{cpu}m")}});
+        pod["spec"] = json!({"containers": [{"name": "main", "resources": resources}]});
+        pod
+    };
+    let mut gone = asking("gone", 1_000);
+    gone["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:01Z");
+    gone["metadata"]["deletionGracePeriodSeconds"] = json!(1);
+    gone["metadata"]["finalizers"] = json!(["example.com/stays"]);
+    let cluster = cluster()
+        .with(quota("a", "requests.cpu"))
+        .with(quota("b", "count/pods"))
+        .with(asking("alike", 1_000))
+        .with(gone)
+        .with(asking("like-those", 1_000));
+    let others = (1..=1_100).map(|cpu| asking(&format!("p{cpu}"), cpu));
+    let mut cluster = others.fold(cluster, FakeCluster::with);
+    run(&mut cluster);
+    // 1 + 2 + … + 1,100, and two of a whole one.
+    assert_eq!(used(&cluster, "a"), "607550m");
+    assert_eq!(used(&cluster, "b"), "1103");
+}
