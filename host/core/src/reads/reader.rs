@@ -483,6 +483,14 @@ impl Reader {
         kind: &Kind,
         key: &ObjectKey,
     ) -> Result<Option<Located>, ReadError> {
+        let scope = self.scope.clone();
+        if let Some((_, kind)) = self.unwatched(&scope, kind) {
+            let reason = "get has the API server's own answer, and there is nothing to confirm";
+            return Err(ReadError::Unavailable {
+                kind,
+                reason: reason.to_owned(),
+            });
+        }
         self.get(kind, key)?;
         let part = self.part_of(kind, key).filter(|_| is_possible(key));
         Ok(part.map(|part| Located {

@@ -1,6 +1,7 @@
 //! Objects of kinds that can be got and not watched.
 
 use super::*;
+use crate::model::query::Confirmation;
 
 /// A kind that is served with `get` alone.
 fn report() -> ServedKind {
@@ -115,6 +116,19 @@ fn what_the_server_does_not_say_is_unavailable_to_the_plugin_and_no_outage() {
     }
 }
 
+/// It may speak of another object by now, which has come after the answer.
+#[test]
+fn an_answer_counts_for_nothing_once_the_keys_own_object_has_changed() {
+    let (mut rig, seen) = rig(vec![report()], |reader| get(reader, "Report", "x"));
+    let fetching = rig.fetching();
+    rig.put(&service(), "a", r#""owner":"x""#);
+    rig.hub.finished(fetching.answered(vec![Ok(None)]), rig.now);
+    rig.fetch(Ok(Some(json("x", r#""team":"red""#))));
+    rig.run();
+    let seen = seen.lock().unwrap();
+    assert!(seen.iter().all(|seen| seen.contains("red")), "{seen:?}");
+}
+
 #[test]
 fn what_was_fetched_before_is_told_when_more_is_asked_about() {
     let (mut rig, seen) = rig(vec![report()], |reader| {
@@ -141,6 +155,25 @@ fn a_reconcile_asks_about_a_hundred_such_objects_and_no_more() {
     rig.run();
     let seen = seen.lock().unwrap();
     assert!(seen[0].starts_with("more than 100 objects"), "{seen:?}");
+}
+
+#[test]
+fn what_is_fetched_for_a_run_cannot_be_confirmed_as_well() {
+    let mut rig = Rig::default();
+    rig.join_with(reads_all("p"), &settings(), |_, _| {
+        let fetched = Confirmation::Object(kind("Report"), ObjectKey::new("default", "x"));
+        Ok(Outcome {
+            confirm: vec![fetched],
+            ..Outcome::default()
+        })
+    });
+    rig.sync(&service());
+    drop(rig.hub.set_kinds(vec![report()], rig.now));
+    rig.put(&service(), "a", "");
+    rig.run();
+    let error = rig.hub.status(rig.now).remove(0).last_error.unwrap();
+    let refused = "confirmation 1: example.com/v1/Report cannot be read now";
+    assert!(error.message.contains(refused), "{}", error.message);
 }
 
 #[test]
