@@ -76,14 +76,16 @@ impl Doings {
         self.0.lock().writes
     }
 
-    fn changed(&self, answer: &Value) {
+    /// Notes the version that an actor has made, as the server answered.
+    pub fn changed(&self, answer: &Value) {
         let version = answer["metadata"]["resourceVersion"].as_str();
         if let Some(version) = version.and_then(|version| version.parse().ok()) {
             self.0.lock().versions.insert(version);
         }
     }
 
-    fn removed(&self, uid: &str) {
+    /// Notes that an actor has removed this object.
+    pub fn removed(&self, uid: &str) {
         self.0.lock().removed.insert(uid.to_owned());
     }
 }

@@ -26,6 +26,16 @@ pub struct Owner {
     pub controls: bool,
 }
 
+impl Owner {
+    /// The reference if the deletion of the owner does not wait for the object.
+    pub fn unblocked(&self) -> Self {
+        Self {
+            blocks: false,
+            ..self.clone()
+        }
+    }
+}
+
 /// An object at one version.
 #[derive(Debug)]
 pub struct Facts {
@@ -104,7 +114,12 @@ impl Facts {
     }
 
     pub fn names(&self, owner_uid: &str) -> bool {
-        self.owners.iter().any(|one| one.uid == owner_uid)
+        self.owner(owner_uid).is_some()
+    }
+
+    /// Its reference to this owner.
+    pub fn owner(&self, uid: &str) -> Option<&Owner> {
+        self.owners.iter().find(|one| one.uid == uid)
     }
 
     /// Whether this pod uses a claim: it has a node, and it names the claim, or the claim is made

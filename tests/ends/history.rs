@@ -50,6 +50,18 @@ impl History {
         track.states.last().map(|(_, facts)| facts.clone())
     }
 
+    /// The object as it was last, there or gone.
+    pub fn last(&self, uid: &str) -> Option<Arc<Facts>> {
+        let state = self.tracks.get(uid)?.states.last();
+        state.map(|(_, facts)| facts.clone())
+    }
+
+    /// The version of the object as it was last.
+    pub fn version(&self, uid: &str) -> Option<u64> {
+        let state = self.tracks.get(uid)?.states.last();
+        state.map(|(version, _)| *version)
+    }
+
     /// The object as it was when the server was at this version.
     pub fn at(&self, uid: &str, version: u64) -> Option<Arc<Facts>> {
         let states = &self.tracks.get(uid)?.states;
@@ -78,6 +90,14 @@ impl History {
         let present = dependents.filter_map(|dependent| self.now(dependent));
         let present = present.filter(|one| one.names(uid) && one.uid != uid);
         present.collect()
+    }
+
+    /// The uids of all that ever named this owner, but the owner itself.
+    pub fn ever_dependent(&self, uid: &str) -> impl Iterator<Item = &str> {
+        let dependents = self.dependents.get(uid).into_iter().flatten();
+        let uid = uid.to_owned();
+        let others = dependents.filter(move |one| **one != uid);
+        others.map(String::as_str)
     }
 
     /// The pods that are there and use a claim.

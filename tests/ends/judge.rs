@@ -3,22 +3,34 @@
 //! **What must stay.** An object is deleted only if it has owners, and each is absent (no object of
 //! this kind, namespace, name and uid) or waits (is being deleted, with `foregroundDeletion`). An
 //! owner whose kind is not served, and one in a namespace of what has none, keep it. A deletion
-//! keeps to the object's own finalizers `orphan` and `foregroundDeletion`, but where an owner waits
-//! and the object has dependents: then it is in the foreground, as upstream has it.
-//! `kubernetes.io/pvc-protection` goes when the claim is being deleted and no pod that has a node
-//! uses it. A reference goes when its owner is absent, waits or orphans. `foregroundDeletion` goes
+//! says of which object or version it is. It keeps to the object's own finalizers `orphan` and
+//! `foregroundDeletion`, but where an owner waits and the object has dependents: then it is in the
+//! foreground, as upstream has it. `kubernetes.io/pvc-protection` is put on claims, and goes when
+//! the claim is being deleted and no pod that has a node uses it. A reference goes when its owner
+//! orphans, or is absent or waits and another owner keeps the object. It stops to block when all
+//! owners are absent or wait, and a dependent of the object waits, too. `foregroundDeletion` goes
 //! when no dependent blocks, `orphan` when no dependent names the owner. The host touches no other
-//! finalizer and adds no reference.
+//! finalizer, adds no reference, and does not end a pod for which its kubelet is not done.
 //!
 //! **What a client can know.** An absent owner is absent for ever, because uids do not come back,
 //! and a deletion names the version of the object: so of these two there is no doubt at any time.
 //! Of other objects a client knows what it was told last, and they may change between that and its
-//! write. So these are set apart and counted, and are no violations: an owner that waited (or an
-//! object that had not that owner or finalizer, or a pod that did not use the claim) when the
-//! server last answered the host's question about it, before the write; a dependent which the
-//! watches had not told the host for two seconds (upstream promises no more: neither asks the
-//! server for all dependents of an owner, of whatever kind); and a finalizer that somebody sets
-//! while the server removes the object, which it does whatever the patch tests for.
+//! write. So these are set apart and counted, and are no violations:
+//!
+//! - what was so when the server last answered the host's question about it, if that was at most
+//!   two seconds before the write: an owner that waited, a pod that did not use the claim, and for
+//!   a deletion that names the object but no version, the object's owners, finalizers and deletion;
+//! - what the watches had not told the host for two seconds: of a dependent, that an owner orphans
+//!   no more, and that another owner or the dependents of an object are no longer there. Upstream
+//!   promises no more: neither asks the server for all dependents of an owner, of whatever kind;
+//! - a finalizer that somebody sets while the server removes the object, which it does whatever
+//!   the patch tests for.
+
+mod deletion;
+mod finalizers;
+mod references;
+#[cfg(test)]
+pub mod tests;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,20 +39,38 @@ use pilothouse_tests::What;
 use tokio::time::Instant;
 
 use crate::actor::Doings;
-use crate::facts::{FOREGROUND, Facts, HOLD, ORPHAN, Owner, PROTECTION};
+use crate::facts::{FOREGROUND, Facts, ORPHAN, Owner, PROTECTION};
 use crate::history::History;
 use crate::kinds::KindOf;
 use crate::owners::Standing;
-use crate::witness::{Act, Witness, Write};
+use crate::witness::{Act, Made, Witness, Write};
 use crate::world::Record;
 
-/// How long what its watches have told the host may be on its way to a decision and a write.
+/// How long what the host was told or answered may be on its way to a decision and a write.
 const ON_THE_WAY: Duration = Duration::from_secs(2);
 
+/// The finalizers that the plugins put on objects and take away.
+const OURS: [&str; 3] = [FOREGROUND, ORPHAN, PROTECTION];
+
+/// What each write is held against.
+const DELETION: &str = "an object is deleted when none of its owners keeps it";
+const REFERENCE: &str =
+    "a reference goes or stops to block when its owner is absent, waits or orphans";
+const FOREGROUND_ENDS: &str = "an owner that waits goes when no dependent blocks it";
+const ORPHAN_ENDS: &str = "an owner that orphans goes when no dependent names it";
+const CLAIM_ENDS: &str = "a claim is let go when no pod uses it";
+const RULES: [&str; 5] = [
+    DELETION,
+    REFERENCE,
+    FOREGROUND_ENDS,
+    ORPHAN_ENDS,
+    CLAIM_ENDS,
+];
+
 /// What was judged, and how.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Verdict {
-    /// How many writes each rule was held against.
+    /// How many writes each rule was held against; 0 if there was none.
     pub checks: BTreeMap<&'static str, usize>,
     /// How many were not as the rule says, and could not have been known to be so.
     pub excused: BTreeMap<&'static str, usize>,
@@ -52,7 +82,11 @@ pub fn judge(records: &[Record], doings: &Doings, witness: &Witness) -> Verdict 
     let mut judge = Judge {
         history: History::default(),
         witness,
-        verdict: Verdict::default(),
+        verdict: Verdict {
+            checks: RULES.map(|rule| (rule, 0)).into(),
+            excused: BTreeMap::new(),
+            violations: Vec::new(),
+        },
     };
     for record in records {
         let before = judge.history.now(&record.facts.uid);
@@ -80,7 +114,7 @@ struct Change<'a> {
     version: u64,
 }
 
-impl Change<'_> {
+impl<'a> Change<'a> {
     /// Whether with it the object is deleted, or begins to be.
     fn deletes(&self) -> bool {
         !self.before.is_dying && self.after.is_none_or(|after| after.is_dying)
@@ -88,6 +122,30 @@ impl Change<'_> {
 
     fn takes(&self, finalizer: &str) -> bool {
         self.before.has(finalizer) && !self.after.is_some_and(|after| after.has(finalizer))
+    }
+
+    /// Which of the plugins' finalizers it takes.
+    fn taken(&self) -> Vec<&'static str> {
+        OURS.into_iter().filter(|one| self.takes(one)).collect()
+    }
+
+    /// The finalizers that the object has got.
+    fn added(&self) -> Vec<&'a str> {
+        let after = self.after.into_iter().flat_map(|after| &after.finalizers);
+        let added = after.filter(|one| !self.before.has(one));
+        added.map(String::as_str).collect()
+    }
+
+    /// Whether it takes a finalizer with which the host has nothing to do.
+    fn takes_of_others(&self) -> bool {
+        let mut others = self.before.finalizers.iter();
+        others.any(|one| !OURS.contains(&one.as_str()) && self.takes(one))
+    }
+
+    /// Whether nobody waits any more for a pod which was being deleted before, too.
+    fn hastens(&self) -> bool {
+        let is_over = |facts: &Facts| facts.pod.as_ref().is_some_and(|pod| pod.is_shut_down);
+        !is_over(self.before) && self.after.is_some_and(is_over)
     }
 }
 
@@ -98,83 +156,79 @@ impl Judge<'_> {
             after: (record.what != What::Deleted).then_some(&*record.facts),
             version: record.version,
         };
-        if change.takes(HOLD) {
+        if change.takes_of_others() {
             self.violation(&change, "the finalizer of somebody else is gone");
         }
         if change.deletes() {
             self.deletion(&change);
-            return;
+        } else {
+            self.finalizers(&change);
+            self.end(&change);
         }
-        let ours = [FOREGROUND, ORPHAN, PROTECTION];
-        for finalizer in ours.into_iter().filter(|one| change.takes(one)) {
-            self.letting_go(&change, finalizer);
+        if let Some(after) = change.after
+            && after.owners != before.owners
+        {
+            self.references(&change, after);
         }
-        match change.after {
-            Some(after) if after.owners != before.owners => self.references(&change, after),
-            None if !before.is_ending() && !ours.iter().any(|one| change.takes(one)) => {
-                self.violation(
-                    &change,
-                    "it was being deleted, and somebody else waited for it",
-                );
-            }
-            _ => {}
+    }
+
+    /// What was being deleted goes by itself when its last finalizer does.
+    fn end(&mut self, change: &Change<'_>) {
+        let is_gone = change.after.is_none();
+        if change.hastens() || is_gone && !change.before.is_ending() && change.taken().is_empty() {
+            self.violation(
+                change,
+                "it was being deleted, and somebody else waited for it",
+            );
         }
     }
 
     /// The host's write that has made this change; a violation if it has sent none.
-    fn write(&mut self, change: &Change<'_>, act: Act) -> Option<Instant> {
-        let (path, uid) = (change.before.path(), &change.before.uid);
-        let write = self.witness.write_of(&path, uid, change.version, act);
-        let at = write.map(|Write { at, .. }| *at);
-        if at.is_none() {
+    fn write(&mut self, change: &Change<'_>, act: Act) -> Option<Write> {
+        let write = self.write_of(change, act).cloned();
+        if write.is_none() {
             self.violation(change, "neither an actor nor the host has asked for this");
         }
-        at
+        write
     }
 
-    fn deletion(&mut self, change: &Change<'_>) {
-        let Some(at) = self.write(change, Act::Delete) else {
-            return;
+    fn write_of(&self, change: &Change<'_>, act: Act) -> Option<&Write> {
+        let uid = &change.before.uid;
+        let made = Made {
+            uid,
+            before: self.history.version(uid)?,
+            version: change.version,
+            is_gone: change.after.is_none(),
         };
-        self.check("an object is deleted when none of its owners keeps it");
+        self.witness.write_of(&change.before.path(), made, act)
+    }
+
+    /// No owner may keep what this changes.
+    fn owners_let_go(&mut self, change: &Change<'_>, write: &Write) {
         let facts = change.before;
-        if facts.owners.is_empty() {
-            self.violation(change, "it has no owners");
-        }
         let standings = self.history.standings(facts);
         for (owner, standing) in facts.owners.iter().zip(standings) {
             let without = |asked: &Facts| !asked.names(&owner.uid);
             if standing.lets_go() {
                 continue;
             }
-            if self.waited(owner, facts, at) {
+            if self.waited(owner, facts, write.at) {
                 self.excuse("its owner still waited when the host asked");
-            } else if self.had(&facts.path(), &facts.uid, at, without) {
+            } else if self.was_meant(facts, write, without) {
                 self.excuse("it did not have this owner when the host asked");
             } else {
                 self.violation(change, &format!("its owner keeps it: {standing:?}"));
             }
         }
-        self.way_of_deletion(change, at);
     }
 
-    /// What the object's own finalizers ask for, its deletion does.
-    fn way_of_deletion(&mut self, change: &Change<'_>, at: Instant) {
-        let facts = change.before;
-        let is_taken = match facts.has(ORPHAN) {
-            true => change.takes(ORPHAN),
-            false => change.takes(FOREGROUND),
-        };
-        let is_for_an_owner =
-            change.after.is_some_and(Facts::is_waiting) && self.has_waiting(facts, at);
-        if !is_taken || is_for_an_owner {
-            return;
-        }
-        let unknown = |asked: &Facts| !asked.has(ORPHAN) && !asked.has(FOREGROUND);
-        match self.had(&facts.path(), &facts.uid, at, unknown) {
-            true => self.excuse("it did not have this finalizer when the host asked"),
-            false => self.violation(change, "its deletion does not do what its finalizer says"),
-        }
+    /// Whether one of the owners waits, or waited when the host asked.
+    fn has_waiting(&self, facts: &Facts, at: Instant) -> bool {
+        let standings = self.history.standings(facts);
+        let mut owners = facts.owners.iter().zip(&standings);
+        owners.any(|(owner, standing)| {
+            matches!(standing, Standing::Waiting(_)) || self.waited(owner, facts, at)
+        })
     }
 
     /// Whether an owner waited when the server last answered a question of the host about it.
@@ -186,186 +240,34 @@ impl Judge<'_> {
         self.had(&path, &owner.uid, before, Facts::is_waiting)
     }
 
+    /// Whether this was so of the object of a write that names no version of it when the server
+    /// last answered a question of the host about the object.
+    fn was_meant(&self, facts: &Facts, write: &Write, is_so: impl Fn(&Facts) -> bool) -> bool {
+        write.version.is_none() && self.had(&facts.path(), &facts.uid, write.at, is_so)
+    }
+
     /// Whether this was so of an object when the server last answered a question of the host about
-    /// it.
+    /// it, shortly before.
     fn had(&self, path: &str, uid: &str, before: Instant, is_so: impl Fn(&Facts) -> bool) -> bool {
         let answered = self.witness.last_get(path, before);
+        let answered = answered.filter(|answered| is_fresh(answered.at, before));
         let found = answered.and_then(|answered| answered.found.as_ref());
         let then = found.and_then(|(found, version)| self.history.at(found, *version));
         then.is_some_and(|then| then.uid == uid && is_so(&then))
     }
 
-    fn letting_go(&mut self, change: &Change<'_>, finalizer: &str) {
-        if self.is_deleted_again(change) {
-            return;
-        }
-        let Some(at) = self.write(change, Act::Finalizers) else {
-            return;
-        };
-        if self.is_removed_against_the_patch(change) {
-            self.excuse("the server removed it though the patch named other finalizers");
-            return;
-        }
-        if !change.before.is_dying {
-            self.violation(change, "it is not being deleted");
-        }
-        match finalizer {
-            PROTECTION => self.claim(change, at),
-            FOREGROUND => {
-                self.check("an owner that waits goes when no dependent blocks it");
-                self.dependents(change, at, Facts::blocks);
-            }
-            _ => {
-                self.check("an owner that orphans goes when no dependent names it");
-                self.dependents(change, at, Facts::names);
-            }
-        }
-    }
-
-    /// Whether the host has deleted what was being deleted already, so that the finalizers are now
-    /// those of its deletion.
-    fn is_deleted_again(&mut self, change: &Change<'_>) -> bool {
-        let (path, uid) = (change.before.path(), &change.before.uid);
-        let of = |act| self.witness.write_of(&path, uid, change.version, act);
-        let (None, Some(deleted)) = (of(Act::Finalizers), of(Act::Delete)) else {
-            return false;
-        };
-        match self.had(&path, uid, deleted.at, |asked| !asked.is_dying) {
-            true => self.excuse("it was not yet being deleted when the host asked"),
-            false => self.violation(change, "it was being deleted in another way"),
-        }
-        true
-    }
-
-    /// The server removes an object whose last finalizer a patch takes, without a look at what has
-    /// become of it since it read it for the patch (`deleteWithoutFinalizers` of its store). So a
-    /// finalizer is lost that somebody sets at this moment, whatever the patch tests for.
-    fn is_removed_against_the_patch(&self, change: &Change<'_>) -> bool {
-        let (path, before) = (change.before.path(), change.before);
-        let (uid, version) = (&before.uid, change.version);
-        let write = self.witness.write_of(&path, uid, version, Act::Finalizers);
-        let tested = write.and_then(|write| write.finalizers.as_ref());
-        change.after.is_none() && tested.is_some_and(|tested| *tested != before.finalizers)
-    }
-
-    /// No dependent of which this is so may be there.
-    fn dependents(
-        &mut self,
-        change: &Change<'_>,
-        at: Instant,
-        is_so: impl Fn(&Facts, &str) -> bool,
-    ) {
-        let uid = &change.before.uid;
-        for dependent in self.history.dependents(uid) {
-            if !is_so(&dependent, uid) {
-                continue;
-            }
-            let since = self
-                .history
-                .since(&dependent.uid, |state| is_so(state, uid));
-            let told = self.witness.told_at(&dependent.uid, since);
-            match told.is_some_and(|told| told + ON_THE_WAY < at) {
-                true => self.violation(change, &format!("its dependent is there: {dependent:?}")),
-                false => self.excuse("the watches had not told of the dependent"),
-            }
-        }
-    }
-
-    fn claim(&mut self, change: &Change<'_>, at: Instant) {
-        self.check("a claim is let go when no pod uses it");
-        let claim = change.before;
-        for user in self.history.users(claim) {
-            match self.was_no_user(&user, claim, at) {
-                true => self.excuse("the pod did not use the claim when the host asked"),
-                false => self.violation(change, &format!("a pod uses it: {user:?}")),
-            }
-        }
-    }
-
-    /// Whether this pod did not use the claim when the server last answered the host's question for
-    /// such pods: a list of the pods, or for the pod for which the claim is made, that pod.
-    fn was_no_user(&self, pod: &Facts, claim: &Facts, before: Instant) -> bool {
-        let collection = pod.path().rsplit_once('/').map(|(path, _)| path.to_owned());
-        let listed = collection.and_then(|path| self.witness.last_list(&path, before));
-        let named = pod
-            .pod
-            .as_ref()
-            .is_some_and(|pod| pod.claims.contains(&claim.name));
-        let version = match self.witness.last_get(&pod.path(), before) {
-            Some(answered) if !named => match &answered.found {
-                Some((uid, version)) if *uid == pod.uid => Some(*version),
-                _ => return true,
-            },
-            _ => listed,
-        };
-        let then = version.map(|version| self.history.at(&pod.uid, version));
-        then.is_some_and(|then| !then.is_some_and(|then| then.uses(claim)))
-    }
-
-    fn references(&mut self, change: &Change<'_>, after: &Facts) {
-        let Some(at) = self.write(change, Act::Other) else {
-            return;
-        };
-        self.check("a reference goes or stops to block when its owner is absent, waits or orphans");
-        let before = change.before;
-        let standings = self.history.standings(before);
-        for (owner, standing) in before.owners.iter().zip(&standings) {
-            let kept = after.owners.iter().find(|one| one.uid == owner.uid);
-            if kept == Some(owner) {
-                continue;
-            }
-            if kept.is_some() {
-                if !self.has_waiting(before, at) {
-                    self.violation(change, "none of its owners waits");
-                }
-            } else if !self.gives_up(before, owner, standing, at) {
-                self.violation(change, &format!("it has lost the owner {standing:?}"));
-            }
-        }
-        let names = |uid: &String| before.names(uid);
-        if !after.owners.iter().all(|owner| names(&owner.uid)) {
-            self.violation(change, "it has got an owner");
-        }
-    }
-
-    /// Whether a reference to this owner may go. Its uid alone says whose dependent an object is.
-    fn gives_up(
-        &mut self,
-        facts: &Facts,
-        reference: &Owner,
-        standing: &Standing,
-        at: Instant,
-    ) -> bool {
-        let uid = &reference.uid;
-        let owner = self.history.now(uid);
-        let was_orphaning = self.history.ever(uid, Facts::is_orphaning);
-        let Some(owner) = owner else {
-            // It may be gone before the last of its dependents has given it up.
-            return was_orphaning || *standing == Standing::Absent;
-        };
-        if standing.lets_go() || owner.is_orphaning() {
-            return true;
-        }
-        if self.waited(reference, facts, at) {
-            self.excuse("its owner still waited when the host asked");
-            return true;
-        }
-        let since = self.history.since(uid, |state| !state.is_orphaning());
+    /// Whether the watches had told the host for two seconds that this is so of an object, since it
+    /// was so without a break.
+    fn is_known(&self, uid: &str, at: Instant, is_so: impl Fn(&Facts) -> bool) -> bool {
+        let since = self.history.since(uid, is_so);
         let told = self.witness.told_at(uid, since);
-        let is_excused = was_orphaning && told.is_none_or(|told| told + ON_THE_WAY >= at);
-        if is_excused {
-            self.excuse("the watches had not told that the owner orphans no more");
-        }
-        is_excused
+        told.is_some_and(|told| !is_fresh(told, at))
     }
 
-    /// Whether one of the owners waits, or waited when the host asked.
-    fn has_waiting(&self, facts: &Facts, at: Instant) -> bool {
-        let standings = self.history.standings(facts);
-        let mut owners = facts.owners.iter().zip(&standings);
-        owners.any(|(owner, standing)| {
-            matches!(standing, Standing::Waiting(_)) || self.waited(owner, facts, at)
-        })
+    /// Whether the watches had told the host for two seconds that an object is gone.
+    fn is_known_gone(&self, uid: &str, at: Instant) -> bool {
+        let told = self.witness.told_gone(uid);
+        told.is_some_and(|told| !is_fresh(told, at))
     }
 
     fn check(&mut self, rule: &'static str) {
@@ -385,4 +287,9 @@ impl Judge<'_> {
         let text = format!("at version {version}: {reason}\n  {before:?}\n  became {after:?}");
         self.verdict.violations.push(text);
     }
+}
+
+/// Whether what came then may still have been on its way to a write at this time.
+fn is_fresh(then: Instant, at: Instant) -> bool {
+    then + ON_THE_WAY >= at
 }

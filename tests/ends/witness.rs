@@ -24,6 +24,10 @@ pub struct Write {
     pub at: Instant,
     connection: u64,
     act: Act,
+    /// The object that it is meant for, if it says so.
+    pub uid: Option<String>,
+    /// The version that the object must have for the write, if it says so.
+    pub version: Option<u64>,
     /// The finalizers that the object must have for the write, if it says so.
     pub finalizers: Option<Vec<String>>,
     /// Nothing if the answer was not seen: the host was killed meanwhile.
@@ -41,9 +45,22 @@ struct Written {
 /// The server's answer to a question of the host about an object.
 #[derive(Clone, Debug)]
 pub struct Answered {
-    at: Instant,
+    /// When it was asked.
+    pub at: Instant,
     /// Uid and version; nothing if there was no such object.
     pub found: Option<(String, u64)>,
+}
+
+/// A change of an object, as far as it tells which write has made it.
+#[derive(Clone, Copy, Debug)]
+pub struct Made<'a> {
+    pub uid: &'a str,
+    /// The version of the object before the change.
+    pub before: u64,
+    /// The version that the change has made.
+    pub version: u64,
+    /// With it the object is gone.
+    pub is_gone: bool,
 }
 
 /// All that was seen.
@@ -57,6 +74,8 @@ pub struct Witness {
     lists: HashMap<String, Vec<(Instant, u64)>>,
     /// What the host's watches have told it, by uid.
     told: HashMap<String, Vec<(Instant, u64)>>,
+    /// When they have first told it that an object is gone, by uid.
+    gone: HashMap<String, Instant>,
     pub counts: Counts,
 }
 
@@ -92,7 +111,8 @@ impl Witness {
 
     fn asked(&mut self, seen: &Seen) {
         self.counts.writes += 1;
-        let finalizers = tested_finalizers(&seen.body);
+        let body: Value = serde_json::from_slice(&seen.body).unwrap_or_default();
+        let finalizers = tested_finalizers(&body);
         let act = match seen.method {
             Method::DELETE => Act::Delete,
             _ if finalizers.is_some() => Act::Finalizers,
@@ -103,6 +123,8 @@ impl Witness {
             at: seen.at,
             connection: seen.connection,
             act,
+            uid: named(&body, "uid").map(str::to_owned),
+            version: named(&body, "resourceVersion").and_then(|version| version.parse().ok()),
             finalizers,
             answer: None,
         });
@@ -160,23 +182,27 @@ impl Witness {
     fn was_told(&mut self, line: &SentLine) {
         self.counts.lines += 1;
         let event: Value = serde_json::from_slice(&line.text).unwrap_or_default();
-        if !matches!(event["type"].as_str(), Some("ADDED" | "MODIFIED")) {
-            return;
-        }
         let uid = event["object"]["metadata"]["uid"].as_str();
-        if let (Some(uid), Some(version)) = (uid, version_of(&event["object"])) {
-            let told = self.told.entry(uid.to_owned()).or_default();
-            told.push((line.at, version));
+        let (Some(uid), Some(version)) = (uid, version_of(&event["object"])) else {
+            return;
+        };
+        match event["type"].as_str() {
+            Some("ADDED" | "MODIFIED") => {
+                let told = self.told.entry(uid.to_owned()).or_default();
+                told.push((line.at, version));
+            }
+            Some("DELETED") => {
+                self.gone.entry(uid.to_owned()).or_insert(line.at);
+            }
+            _ => {}
         }
     }
 
-    /// The write that has made this version of an object, or has removed it.
-    pub fn write_of(&self, path: &str, uid: &str, version: u64, act: Act) -> Option<&Write> {
+    /// The write that has made this change of the object at this path.
+    pub fn write_of(&self, path: &str, change: Made<'_>, act: Act) -> Option<&Write> {
         let writes = self.writes.get(path)?.iter();
-        let fits = |write: &&Write| write.act == act && write.fit(uid, version) > 0;
-        writes
-            .filter(fits)
-            .max_by_key(|write| write.fit(uid, version))
+        let fits = writes.filter(|write| write.act == act && write.fit(change) > 0);
+        fits.max_by_key(|write| write.fit(change))
     }
 
     /// The last answer to a question about an object before this time.
@@ -185,11 +211,10 @@ impl Witness {
         gets.rfind(|get| get.at < before)
     }
 
-    /// The version of the last list of pods before this time.
-    pub fn last_list(&self, path: &str, before: Instant) -> Option<u64> {
+    /// The last list of pods before this time: when it was asked for, and its version.
+    pub fn last_list(&self, path: &str, before: Instant) -> Option<(Instant, u64)> {
         let mut lists = self.lists.get(path)?.iter();
-        let last = lists.rfind(|(at, _)| *at < before);
-        last.map(|(_, version)| *version)
+        lists.rfind(|(at, _)| *at < before).copied()
     }
 
     /// When the host's watches have told it of this version of an object, or of a later one.
@@ -198,30 +223,54 @@ impl Witness {
         let told = told.filter(|(_, told)| *told >= version);
         told.map(|(at, _)| *at).min()
     }
+
+    /// When the host's watches have told it that an object is gone.
+    pub fn told_gone(&self, uid: &str) -> Option<Instant> {
+        self.gone.get(uid).copied()
+    }
 }
 
 impl Write {
     /// How well it explains a change: not at all (0), perhaps, as its answer is not known, as far
     /// as the uid says, or surely.
-    fn fit(&self, uid: &str, version: u64) -> u8 {
+    fn fit(&self, change: Made<'_>) -> u8 {
+        let is_meant = self.uid.as_ref().is_none_or(|uid| uid == change.uid)
+            && self.version.is_none_or(|version| version == change.before);
+        // What is answered is the object as the write has left it. A pod that goes at once is
+        // marked first, so that the answer may be later than a change.
+        let is_earlier = |answered: u64| !change.is_gone && answered < change.version;
         match &self.answer {
+            _ if !is_meant => 0,
             None => 1,
-            Some(answer) if !answer.is_done || answer.uid != uid => 0,
-            Some(answer) if answer.version == Some(version) => 3,
+            Some(answer) if !answer.is_done || answer.uid != change.uid => 0,
+            Some(answer) if answer.version == Some(change.version) => 3,
+            Some(answer) if answer.version.is_some_and(is_earlier) => 0,
             Some(_) => 2,
         }
     }
 }
 
 /// The finalizers for which a JSON Patch tests.
-fn tested_finalizers(body: &[u8]) -> Option<Vec<String>> {
-    let patch: Vec<Value> = serde_json::from_slice(body).ok()?;
-    let mut steps = patch.into_iter();
-    let is_test = |step: &Value| step["op"] == "test" && step["path"] == "/metadata/finalizers";
-    let test = steps.find(is_test)?;
-    let names = test["value"].as_array().into_iter().flatten();
+fn tested_finalizers(body: &Value) -> Option<Vec<String>> {
+    let test = tested(body, "/metadata/finalizers")?;
+    let names = test.as_array().into_iter().flatten();
     let names = names.filter_map(|name| name.as_str().map(str::to_owned));
     Some(names.collect())
+}
+
+/// The value for which a JSON Patch tests.
+fn tested<'a>(body: &'a Value, path: &str) -> Option<&'a Value> {
+    let mut steps = body.as_array()?.iter();
+    let is_test = |step: &&Value| step["op"] == "test" && step["path"] == path;
+    steps.find(is_test).map(|step| &step["value"])
+}
+
+/// What a write says that its object must have in this member of its metadata: in a deletion's
+/// preconditions, a merge patch, or a test of a JSON Patch.
+fn named<'a>(body: &'a Value, member: &str) -> Option<&'a str> {
+    let tested = tested(body, &format!("/metadata/{member}"));
+    let places = [&body["preconditions"][member], &body["metadata"][member]];
+    tested.into_iter().chain(places).find_map(Value::as_str)
 }
 
 fn version_of(object: &Value) -> Option<u64> {
