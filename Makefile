@@ -90,7 +90,7 @@ bench: check-tools testserver plugins guests ## Measure, as ratios within one ru
 	$(call say,building the host and the benchmarks (release))
 	cargo build --release --locked --workspace --features pilothouse-tests/reflector --bins --benches
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/release/pilothouse \
-	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo bench --locked --workspace --features pilothouse-tests/reflector --bench changes --bench core --bench ends --bench fairness --bench hosts --bench idle --bench joining --bench loop --bench reload --bench plugins --bench patterns --bench reflector --bench workloads
+	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo bench --locked --workspace --features pilothouse-tests/reflector --bench changes --bench core --bench ends --bench fairness --bench hosts --bench idle --bench joining --bench kinds --bench loop --bench reload --bench plugins --bench patterns --bench reflector --bench workloads
 
 lint: check-rust check-deny ## Formatting, clippy, each crate by itself, docs, shell syntax, licences
 	cargo fmt --all --check

@@ -65,7 +65,7 @@ mod widening;
 use answers::{Answered, Known};
 use changelog::{Changelog, Missed};
 pub use controller::loops::LoopingKey;
-use controller::{Controller, KeyedChange, Work};
+use controller::{Controller, KeyedChange, Listed, Work};
 use doubts::Doubts;
 use duties::{Duties, Relinquish};
 pub use fetch::{Fetch, Purpose, Question, ReadFailure};
@@ -333,6 +333,10 @@ impl Hub {
         self.widen(std::mem::take(&mut caches.widened), &mut garbage, now);
         let joining = caches.joining.take();
         let replacement = joining.and_then(|joining| self.controller(joining, &mut garbage, now));
+        if replacement.is_some() {
+            // What its patterns knew to be late may be listed for it.
+            self.settle_kinds(Listed::Anything, now);
+        }
         self.show_served(now);
         self.ask_for_subjects(now);
         garbage.add((caches, missed, self.changelog.trim()));
@@ -587,7 +591,7 @@ impl Hub {
             controller.start_when_synced(&self.snapshot, now);
             controller.open_gates(informer, &self.snapshot);
         }
-        self.settle_kinds(now);
+        self.settle_kind(informer, now);
         let cache = &self.snapshot.informers[informer];
         self.doubts.settle(informer, cache);
         self.settle_gains(now);
@@ -662,7 +666,7 @@ impl Hub {
 
     /// Brings up to date what passes with time, and which plugins have something to run.
     fn settle(&mut self, now: Time) {
-        self.settle_kinds(now);
+        self.settle_kinds(Listed::Nothing, now);
         self.settle_gains(now);
         let threads = self.threads(now);
         for controller in self.controllers.values_mut() {

@@ -52,6 +52,8 @@ impl Snapshot {
 #[derive(Clone, Debug, Default)]
 pub struct Informers {
     places: Vec<Place>,
+    /// No place before this one is free.
+    first_free: usize,
 }
 
 /// The place of an informer.
@@ -95,9 +97,11 @@ impl Informers {
 
     /// Adds an informer, in the place of one that has ended if there is such a place.
     pub(crate) fn add(&mut self, cache: Cache) -> InformerId {
-        let free = self.places.iter().position(|place| place.cache.is_none());
+        let is_free = |number: &usize| self.places[*number].cache.is_none();
+        let free = (self.first_free..self.places.len()).find(is_free);
         let number = free.unwrap_or(self.places.len());
         let generation = free.map_or(0, |free| self.places[free].generation);
+        self.first_free = number + 1;
         let informer = InformerId {
             place: u32::try_from(number).expect("each place has a cache, so they are fewer"),
             generation,
@@ -122,6 +126,7 @@ impl Informers {
         let place = self.place_mut(informer)?;
         let cache = place.cache.take();
         place.generation = place.generation.wrapping_add(1);
+        self.first_free = self.first_free.min(index(informer.place));
         cache
     }
 

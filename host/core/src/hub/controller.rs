@@ -14,6 +14,7 @@ mod ready;
 mod recorded;
 mod records;
 mod running;
+mod since;
 mod suspects;
 mod sweep;
 mod tally;
@@ -49,6 +50,7 @@ pub(super) use changed::KeyedChange;
 use installed::InstalledVersion;
 use keys::{KeyWork, Keys, TakenKey};
 use patterns::PatternKinds;
+pub(super) use patterns::{Begun, Listed};
 use permit::RunPermit;
 use present::Present;
 pub(super) use running::RunningKeys;
@@ -297,9 +299,8 @@ impl Controller {
     /// runs: what a key reads of them would be waited for anyway, and the sweep over all keys has
     /// not come to those that the lists bring. A kind that keys only read stops no other keys.
     fn is_widening(&self) -> bool {
-        let subjects = self.installed.subjects();
-        let mut kinds = self.patterns.waited_for();
-        kinds.any(|kind| subjects.wants(kind))
+        let mut patterns = self.installed.subjects().patterns().iter();
+        patterns.any(|pattern| self.patterns.waits_for(pattern))
     }
 
     /// A key that something is being fetched for counts as running.
@@ -351,12 +352,17 @@ impl Controller {
     }
 
     /// Has the kinds listed that it reconciles by patterns.
-    pub fn ask_for_subjects<'a>(&mut self, served: impl Iterator<Item = &'a Kind>, now: Time) {
+    pub fn ask_for_subjects<'a>(
+        &mut self,
+        served: impl Iterator<Item = &'a Kind>,
+        snapshot: &Snapshot,
+        now: Time,
+    ) {
         let subjects = self.installed.subjects();
         if subjects.are_of_patterns() {
             let kinds = served.filter(|kind| subjects.wants(kind)).cloned();
             self.patterns
-                .ask_for_subjects(self.installed.scope(), kinds, now);
+                .ask_for_subjects(self.installed.scope(), kinds, snapshot, now);
         }
     }
 
@@ -395,17 +401,14 @@ impl Controller {
         self.patterns.keep_served(is_served);
     }
 
-    /// Gives a kind of its patterns an informer. Returns its subscriptions to the one before.
+    /// Gives kinds of its patterns informers. Returns its subscriptions to those before.
     pub fn widen(
         &mut self,
-        kind: &Kind,
-        informer: InformerId,
-        subscribed: Subscribed,
+        begun: Vec<Begun>,
         snapshot: &Snapshot,
     ) -> BTreeMap<InformerId, Subscribed> {
-        let installed = &mut self.installed;
-        let before = self.patterns.begin(installed, kind, informer, subscribed);
-        if before.is_some() {
+        let before = self.patterns.begin(&mut self.installed, begun);
+        if !before.is_empty() {
             self.forget_ended_subjects();
             self.release_gates(snapshot);
         }
@@ -413,15 +416,22 @@ impl Controller {
         parts.map(|part| (part.informer, part.subscribed)).collect()
     }
 
-    /// A kind of its patterns cannot get an informer now.
-    pub fn refuse_kind(&mut self, kind: &Kind, reason: &str, now: Time) {
-        self.patterns.refuse(&mut self.installed, kind, reason, now);
+    /// Kinds of its patterns cannot get an informer now.
+    pub fn refuse_kinds(&mut self, kinds: &[Kind], reason: &str, now: Time) {
+        self.patterns
+            .refuse(&mut self.installed, kinds, reason, now);
     }
 
     /// Notes which kinds of its patterns have been listed, and releases the keys that have waited
     /// for them. Returns those that have become unavailable, or available again.
-    pub fn settle_kinds(&mut self, snapshot: &Snapshot, now: Time) -> Vec<Kind> {
-        let turned = self.patterns.settle(&mut self.installed, snapshot, now);
+    pub fn settle_kinds(
+        &mut self,
+        listed: Listed<'_>,
+        snapshot: &Snapshot,
+        now: Time,
+    ) -> Vec<Kind> {
+        let installed = &mut self.installed;
+        let turned = self.patterns.settle(installed, listed, snapshot, now);
         for (key, priority) in self.patterns.take_ready() {
             self.keys.add(&[key], priority, now);
         }
@@ -471,9 +481,7 @@ impl Controller {
             }
         };
         let before = self.installed.subscriptions().clone();
-        for kind in &ending {
-            self.patterns.end(&mut self.installed, kind);
-        }
+        self.patterns.end(&mut self.installed, &ending);
         if !ending.is_empty() {
             self.forget_ended_subjects();
             self.release_gates(snapshot);
@@ -620,7 +628,8 @@ impl Controller {
         }
         if self.installed.is_of(held) {
             if let Err(ReconcileError::Unseen(kinds)) = &ran.result {
-                self.patterns.ask(self.installed.scope(), kinds, now);
+                self.patterns
+                    .ask(self.installed.scope(), kinds, snapshot, now);
             }
             let present = Present {
                 installed: &self.installed,

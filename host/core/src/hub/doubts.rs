@@ -141,6 +141,13 @@ impl Doubts {
         open.is_none_or(|open| open.settled >= number)
     }
 
+    /// The informers about which something of this doubt is left.
+    pub fn open(&self, number: u64) -> impl Iterator<Item = InformerId> {
+        let open = self.open.iter();
+        let open = open.filter(move |(_, open)| open.settled < number);
+        open.map(|(informer, _)| *informer)
+    }
+
     /// Until when the informer of a pattern's kind holds back what waits for this doubt to be over;
     /// `None` if it holds back nothing.
     pub fn until(&self, informer: InformerId, number: u64) -> Option<Time> {

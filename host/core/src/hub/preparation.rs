@@ -13,7 +13,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::controller::{Controller, KeyedChange};
+use super::controller::{Begun, Controller, KeyedChange};
 use super::duties::{Duties, Duty};
 use super::widening::Widened;
 use super::{ControllerSettings, Garbage, Hub, PluginId, wanted_informers};
@@ -255,8 +255,12 @@ impl Caches {
             let (informer, subscribed) =
                 subscribe(ids, snapshot, informer_key, &wanted.subscription);
             self.informers.insert(informer);
-            let widened = (wanted.plugin, wanted.kind.clone(), informer, subscribed);
-            self.widened.push(widened);
+            let begun = Begun {
+                kind: wanted.kind.clone(),
+                informer,
+                subscribed,
+            };
+            self.widened.push((wanted.plugin, begun));
         }
     }
 

@@ -104,6 +104,12 @@ impl SubjectKind {
             .filter(|object| self.wants_companion(snapshot, object.key()))
     }
 
+    /// The informers whose changes may concern the kind: its own, and those of its companions.
+    pub fn concerned_by(&self) -> BTreeSet<InformerId> {
+        let own = self.informers.iter();
+        own.chain(&self.companions).copied().collect()
+    }
+
     pub fn is_companion(&self, informer: InformerId) -> bool {
         self.companions.contains(&informer)
     }

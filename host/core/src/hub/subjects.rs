@@ -1,6 +1,6 @@
 //! The kinds that a plugin reconciles.
 
-use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::subject::SubjectKind;
@@ -16,6 +16,8 @@ use crate::reads::read::Read;
 pub(super) struct Subjects {
     /// In order, and each kind once. Absent kinds have no keys and are left out.
     kinds: Vec<SubjectKind>,
+    /// Which of them an informer's changes may concern, by their positions.
+    by_informer: BTreeMap<InformerId, Vec<usize>>,
     is_singleton: bool,
     /// The patterns that are reconciled. Which kinds of them are here is up to the scope.
     patterns: Vec<Kind>,
@@ -25,12 +27,9 @@ impl Subjects {
     /// `before`: the kinds that were reconciled until now. Their keys go on sharing them.
     pub fn new(manifest: &Manifest, scope: &Scope, before: Option<&Self>) -> Self {
         let shared = |kind: &Kind| {
-            let mut kinds = before
-                .into_iter()
-                .flat_map(Self::iter)
-                .map(SubjectKind::kind);
-            let known = kinds.find(|known| ***known == *kind);
-            known.cloned().unwrap_or_else(|| Arc::new(kind.clone()))
+            let known = before.and_then(|before| before.of_kind(kind));
+            let known = known.map(|known| known.kind().clone());
+            known.unwrap_or_else(|| Arc::new(kind.clone()))
         };
         let selections = manifest.reconciles.iter();
         let mut kinds: Vec<SubjectKind> = selections
@@ -41,8 +40,15 @@ impl Subjects {
             .collect();
         kinds.sort_by(|one, other| one.kind().cmp(other.kind()));
         let patterns = manifest.reconciles.iter().map(|selection| &selection.kind);
+        let mut by_informer: BTreeMap<InformerId, Vec<usize>> = BTreeMap::new();
+        for (position, kind) in kinds.iter().enumerate() {
+            for informer in kind.concerned_by() {
+                by_informer.entry(informer).or_default().push(position);
+            }
+        }
         Self {
             kinds,
+            by_informer,
             is_singleton: manifest.reconciles.is_empty(),
             patterns: patterns.filter(|kind| kind.is_pattern()).cloned().collect(),
         }
@@ -58,6 +64,11 @@ impl Subjects {
         self.patterns.iter().any(|pattern| pattern.includes(kind))
     }
 
+    /// The patterns that are reconciled.
+    pub fn patterns(&self) -> &[Kind] {
+        &self.patterns
+    }
+
     /// Whether the plugin has a single key, without an object.
     pub fn is_singleton(&self) -> bool {
         self.is_singleton
@@ -67,10 +78,20 @@ impl Subjects {
         self.kinds.iter()
     }
 
+    /// Those that this informer's changes may concern.
+    pub fn concerned_by(&self, informer: InformerId) -> impl Iterator<Item = &SubjectKind> {
+        let positions = self.by_informer.get(&informer).into_iter().flatten();
+        positions.map(|position| &self.kinds[*position])
+    }
+
     /// The kind of a key. `None` for a singleton's key, and for a key of another kind.
     pub fn of(&self, key: &SubjectKey) -> Option<&SubjectKind> {
-        let kind = key.kind.as_ref()?;
-        self.iter().find(|subject| subject.kind() == kind)
+        self.of_kind(key.kind.as_ref()?)
+    }
+
+    fn of_kind(&self, kind: &Kind) -> Option<&SubjectKind> {
+        let found = self.kinds.binary_search_by(|own| (**own.kind()).cmp(kind));
+        found.ok().map(|position| &self.kinds[position])
     }
 
     /// Whether this is a key that the plugin can have.
@@ -83,7 +104,7 @@ impl Subjects {
 
     /// Whether every key that a plugin with these other kinds can have is one of this plugin's.
     pub fn include(&self, others: &Self) -> bool {
-        let has_kind = |other: &SubjectKind| self.iter().any(|own| own.kind() == other.kind());
+        let has_kind = |other: &SubjectKind| self.of_kind(other.kind()).is_some();
         self.is_singleton() == others.is_singleton() && others.iter().all(has_kind)
     }
 
@@ -93,13 +114,13 @@ impl Subjects {
         snapshot: &'a Snapshot,
         key: Option<&SubjectKey>,
     ) -> Option<(&'a SubjectKind, &'a Arc<Object>)> {
-        self.iter().find_map(|subject| {
-            let kinds = key.map(|key| key.kind.as_ref().cmp(&Some(subject.kind())));
-            let from = match kinds {
-                Some(Ordering::Greater) => return None,
-                Some(Ordering::Equal) => key.map(|key| &key.object),
-                Some(Ordering::Less) | None => None,
-            };
+        let own = key.map(|key| (key.kind.as_ref(), &key.object));
+        let is_before =
+            |subject: &SubjectKind| own.is_some_and(|(kind, _)| Some(subject.kind()) < kind);
+        let from = self.kinds.partition_point(is_before);
+        self.kinds[from..].iter().find_map(|subject| {
+            let own = own.filter(|(kind, _)| *kind == Some(subject.kind()));
+            let from = own.map(|(_, object)| object);
             Some((subject, subject.after(snapshot, from)?))
         })
     }

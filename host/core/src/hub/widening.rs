@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::controller::Controller;
+use super::controller::{Begun, Controller, Listed};
 use super::joining::Garbage;
 use super::preparation::{Preparation, Widening, WideningKind};
 use super::{Hub, PluginId, is_watched, wanted_informers};
@@ -91,7 +91,7 @@ impl Hub {
         let watchable = kinds.filter(|(_, served)| served.is_watchable());
         let kinds: Vec<&Kind> = watchable.map(|(kind, _)| kind).collect();
         for controller in self.controllers.values_mut() {
-            controller.ask_for_subjects(kinds.iter().copied(), now);
+            controller.ask_for_subjects(kinds.iter().copied(), &self.snapshot, now);
         }
     }
 
@@ -167,13 +167,14 @@ impl Hub {
         let mut kinds = Vec::new();
         let mut begun = BTreeSet::new();
         for (plugin, controller) in &mut self.controllers {
+            let mut refused = Vec::new();
             for (kind, subscription) in controller.wanted_kinds() {
                 let informer_key = InformerKey::all(kind.clone());
                 let id = self.ids.get(&informer_key);
                 let is_there = id.is_some_and(|id| self.snapshot.informers[*id].users() > 0);
                 let is_new = !is_there && !begun.contains(&kind);
                 if is_new && room == 0 {
-                    controller.refuse_kind(&kind, NO_ROOM, now);
+                    refused.push(kind);
                     continue;
                 }
                 room -= usize::from(is_new);
@@ -184,8 +185,11 @@ impl Hub {
                     subscription,
                 });
             }
+            if !refused.is_empty() {
+                controller.refuse_kinds(&refused, NO_ROOM, now);
+            }
         }
-        self.settle_kinds(now);
+        self.settle_kinds(Listed::Anything, now);
         let widening = Widening { kinds, room: whole };
         (!widening.kinds.is_empty()).then(|| self.begin(None, Some(widening)))
     }
@@ -193,28 +197,31 @@ impl Hub {
     /// Installs informers that have been prepared.
     pub(super) fn widen(&mut self, widened: Widened, garbage: &mut Garbage, now: Time) {
         let mut ended = Vec::new();
-        let mut begun: BTreeMap<PluginId, Vec<InformerId>> = BTreeMap::new();
-        for (plugin, kind, informer, subscribed) in widened {
-            if let Some(controller) = self.controllers.get_mut(&plugin) {
-                begun.entry(plugin).or_default().push(informer);
-                let snapshot = &self.snapshot;
-                ended.push(controller.widen(&kind, informer, subscribed, snapshot));
+        let mut by_plugin: BTreeMap<PluginId, Vec<Begun>> = BTreeMap::new();
+        for (plugin, begun) in widened {
+            by_plugin.entry(plugin).or_default().push(begun);
+        }
+        for (plugin, begun) in by_plugin {
+            let Some(controller) = self.controllers.get_mut(&plugin) else {
+                continue;
+            };
+            let of = |begun: &Begun| (begun.informer, self.served.has(&begun.kind));
+            let informers: Vec<(InformerId, bool)> = begun.iter().map(of).collect();
+            ended.push(controller.widen(begun, &self.snapshot));
+            for (informer, is_served) in &informers {
                 // Another plugin may have had its objects listed already.
-                if self.served.has(&kind) {
-                    controller.wake_lists(informer, &self.snapshot, now);
+                if *is_served {
+                    controller.wake_lists(*informer, &self.snapshot, now);
                 }
             }
-        }
-        for (plugin, informers) in begun {
-            if let Some(controller) = self.controllers.get_mut(&plugin) {
-                controller.start_widened(&informers, &self.snapshot, now);
-            }
+            let informers: Vec<InformerId> = informers.into_iter().map(|(id, _)| id).collect();
+            controller.start_widened(&informers, &self.snapshot, now);
         }
         for subscriptions in ended.into_iter().filter(|ended| !ended.is_empty()) {
             self.layout += 1;
             self.release(subscriptions, garbage);
         }
-        self.settle_kinds(now);
+        self.settle_kinds(Listed::Anything, now);
     }
 
     /// Ends the informers of the kinds of patterns that no key's last run has read for a minute, or
@@ -230,15 +237,21 @@ impl Hub {
             self.layout += 1;
             self.release(subscriptions, &mut garbage);
         }
-        self.settle_kinds(now);
+        self.settle_kinds(Listed::Anything, now);
         garbage
     }
 
+    /// The first list of a kind may have come.
+    pub(super) fn settle_kind(&mut self, informer: InformerId, now: Time) {
+        let kind = self.snapshot.informers[informer].kind().clone();
+        self.settle_kinds(Listed::Kind(&kind), now);
+    }
+
     /// Lets each plugin note which kinds of its patterns have been listed, or have had their time.
-    pub(super) fn settle_kinds(&mut self, now: Time) {
+    pub(super) fn settle_kinds(&mut self, listed: Listed<'_>, now: Time) {
         let mut turned: Vec<(PluginId, Vec<Kind>)> = Vec::new();
         for (id, controller) in &mut self.controllers {
-            let kinds = controller.settle_kinds(&self.snapshot, now);
+            let kinds = controller.settle_kinds(listed, &self.snapshot, now);
             if !kinds.is_empty() {
                 turned.push((*id, kinds));
             }
@@ -261,8 +274,8 @@ impl Hub {
     }
 }
 
-/// The kinds that have got informers, by plugin, and the plugins' subscriptions to these.
-pub(super) type Widened = Vec<(PluginId, Kind, InformerId, Subscribed)>;
+/// The kinds that have got informers, and for which plugins.
+pub(super) type Widened = Vec<(PluginId, Begun)>;
 
 /// Why a kind gets no informer.
 const NO_ROOM: &str =

@@ -168,11 +168,17 @@ impl InstalledVersion {
         &self.version.scope
     }
 
-    /// Changes which kinds of its patterns have informers. Reconciles that have begun stay those of
-    /// this version.
-    pub fn change_scope(&mut self, change: impl FnOnce(&mut Scope)) {
+    /// Changes what is known of the kinds of its patterns, but not which of them have informers.
+    pub fn note_in_scope(&mut self, change: impl FnOnce(&mut Scope)) {
         let version = Arc::make_mut(&mut self.version);
         change(Arc::make_mut(&mut version.scope));
+    }
+
+    /// Changes which kinds of its patterns have informers: linear in all of them, so that it is to
+    /// be called once for many kinds. Reconciles that have begun stay those of this version.
+    pub fn change_scope(&mut self, change: impl FnOnce(&mut Scope)) {
+        self.note_in_scope(change);
+        let version = &self.version;
         self.subscriptions = subscriptions(&version.scope);
         self.pattern_parts = pattern_parts(&version.scope);
         if self.subjects.are_of_patterns() {
@@ -256,7 +262,7 @@ impl InstalledVersion {
             ..
         } = changed;
         let view = self.view_of(informer);
-        self.subjects.iter().filter(move |subject| {
+        self.subjects.concerned_by(informer).filter(move |subject| {
             let is_companion = self.is_started
                 && subject.is_companion(informer)
                 && is_visible(change, view)

@@ -2,16 +2,24 @@
 //! about it, and loses it when no key's last run has read it for a while.
 //!
 //! A reconcile that asks about a kind which is not listed yet decides nothing. Its key waits until
-//! all the kinds that such reconciles have asked about are listed, or have had [`LONGEST_LIST`] for
-//! that: then they are unavailable, and a reconcile is told so. The time runs from the question,
-//! whether or not the kind has an informer by then. A kind that only belongs to a list which was
-//! made before nobody waits for.
+//! all the kinds that such reconciles have asked about are listed, or have had
+//! [their time](settling) for that: then they are unavailable, and a reconcile is told so. The time
+//! runs from the question, whether or not the kind has an informer by then. A kind that only
+//! belongs to a list which was made before nobody waits for.
+//!
+//! Thousands of kinds may come at once, each with a list of its own, while the hub is locked. So
+//! what is done for one list does not take longer with more kinds, and what does is done once for
+//! all of them.
+
+mod settling;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::installed::InstalledVersion;
 use super::recorded::RecordedReads;
+use super::since::Since;
 use crate::access::scope::{PatternKind, PatternScope, Scope};
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Subscribed, Subscription};
@@ -19,15 +27,11 @@ use crate::model::key::Kind;
 use crate::model::served_kind::ServedKind;
 use crate::model::subject_key::SubjectKey;
 use crate::queue::{Priority, Time};
-
-/// How long keys wait for a kind to be listed.
-const LONGEST_LIST: Duration = Duration::from_secs(10);
+pub(in crate::hub) use settling::Listed;
+use settling::{is_late, is_listed, set_late};
 
 /// How long an informer is kept that no key's last run has read.
 const UNREAD_FOR: Duration = Duration::from_secs(60);
-
-/// When an informer that there was no room for is asked for again.
-const ROOM_AGAIN: Duration = Duration::from_secs(60);
 
 /// See the module's documentation.
 #[derive(Default)]
@@ -36,15 +40,22 @@ pub(super) struct PatternKinds {
     wanted: BTreeSet<Kind>,
     /// The kinds that keys wait for, and since when: reconciles have asked about them, and they
     /// have not been listed.
-    asked: BTreeMap<Kind, Time>,
+    asked: Since,
     /// The kinds that no key's last run has read, and since when.
     unread: BTreeMap<Kind, Time>,
     /// The kinds that there was no room for, and since when.
-    refused: BTreeMap<Kind, Time>,
+    refused: Since,
     /// The keys that wait for kinds.
     waiting: BTreeMap<SubjectKey, Priority>,
     /// The kinds that have become unavailable, or available again, since [`settle`](Self::settle).
     turned: Vec<Kind>,
+}
+
+/// A kind that has got an informer, and the plugin's subscription to it.
+pub(in crate::hub) struct Begun {
+    pub kind: Kind,
+    pub informer: InformerId,
+    pub subscribed: Subscribed,
 }
 
 impl PatternKinds {
@@ -65,15 +76,17 @@ impl PatternKinds {
 
     /// A reconcile has asked about these kinds, and they were not listed for it. The time that they
     /// have begins with the first question.
-    pub fn ask(&mut self, scope: &Scope, kinds: &BTreeSet<Kind>, now: Time) {
+    pub fn ask(&mut self, scope: &Scope, kinds: &BTreeSet<Kind>, snapshot: &Snapshot, now: Time) {
         self.want(scope, kinds);
         // The reconcile may have been told less than is known now.
         let is_open = |kind: &&Kind| {
             let pattern = scope.pattern_of(kind);
-            pattern.is_some_and(|of| !of.refused.contains_key(*kind) && !of.late.contains(*kind))
+            let is_open =
+                |of: &PatternScope| !of.refused.contains_key(*kind) && !of.late.contains(*kind);
+            pattern.is_some_and(is_open) && !is_listed(scope, kind, snapshot)
         };
         for kind in kinds.iter().filter(is_open) {
-            self.asked.entry(kind.clone()).or_insert(now);
+            self.asked.begin(kind, now);
         }
     }
 
@@ -94,12 +107,13 @@ impl PatternKinds {
         &mut self,
         scope: &Scope,
         kinds: impl Iterator<Item = Kind>,
+        snapshot: &Snapshot,
         now: Time,
     ) {
         let is_of_pattern = |kind: &Kind| scope.pattern_of(kind).is_some();
-        let kinds = kinds.filter(|kind| is_of_pattern(kind) && !self.refused.contains_key(kind));
+        let kinds = kinds.filter(|kind| is_of_pattern(kind) && !self.refused.contains(kind));
         let kinds = kinds.collect();
-        self.ask(scope, &kinds, now);
+        self.ask(scope, &kinds, snapshot, now);
     }
 
     /// Asks for the kinds of recorded lists of patterns that have come since: they belong to these
@@ -137,9 +151,9 @@ impl PatternKinds {
         self.waiting.retain(|key, _| is_kept(key));
     }
 
-    /// The kinds that keys wait for.
-    pub fn waited_for(&self) -> impl Iterator<Item = &Kind> {
-        self.asked.keys()
+    /// Whether keys wait for kinds of this pattern.
+    pub fn waits_for(&self, pattern: &Kind) -> bool {
+        self.asked.has_of(pattern)
     }
 
     /// The keys that need not wait any more.
@@ -153,7 +167,7 @@ impl PatternKinds {
     /// Forgets what was asked about and is not served any more.
     pub fn keep_served(&mut self, is_served: impl Fn(&Kind) -> bool) {
         self.wanted.retain(&is_served);
-        self.asked.retain(|kind, _| is_served(kind));
+        self.asked.retain(is_served);
     }
 
     /// Another version takes the place of the one with the scope `before`. The kinds that both read
@@ -168,114 +182,77 @@ impl PatternKinds {
         self.wanted = old.wanted;
         self.wanted.retain(is_read);
         self.refused = old.refused;
-        self.refused.retain(|kind, _| is_read(kind));
-        for pattern in &before.patterns {
-            for kind in &pattern.late {
-                change_pattern(installed, kind, |pattern| {
-                    pattern.late.insert(kind.clone());
-                });
+        self.refused.retain(is_read);
+        installed.note_in_scope(|scope| {
+            for before in &before.patterns {
+                for kind in &before.late {
+                    let pattern = scope.pattern_of_mut(kind);
+                    pattern.map(|pattern| pattern.late.insert(kind.clone()));
+                }
+                for (kind, reason) in &before.refused {
+                    let pattern = scope.pattern_of_mut(kind);
+                    pattern.map(|pattern| pattern.refused.insert(kind.clone(), reason.clone()));
+                }
             }
-            for (kind, reason) in &pattern.refused {
-                change_pattern(installed, kind, |pattern| {
-                    pattern.refused.insert(kind.clone(), reason.clone());
-                });
-            }
-        }
+        });
         old.waiting
     }
 
-    /// A kind has got an informer. Returns the one that it had before, or that another version of
-    /// the kind had: that is to end.
+    /// Kinds have got informers. Returns those that they had before, or that other versions of the
+    /// kinds had: these are to end.
     #[must_use]
     pub fn begin(
         &mut self,
         installed: &mut InstalledVersion,
-        kind: &Kind,
-        informer: InformerId,
-        subscribed: Subscribed,
-    ) -> Option<PatternKind> {
-        self.wanted.remove(kind);
-        if self.refused.remove(kind).is_some() {
-            self.turned.push(kind.clone());
+        begun: Vec<Begun>,
+    ) -> Vec<PatternKind> {
+        for Begun { kind, .. } in &begun {
+            self.wanted.remove(kind);
+            if self.refused.end(kind) {
+                self.turned.push(kind.clone());
+            }
         }
-        let mut before = None;
-        change_pattern(installed, kind, |pattern| {
-            pattern.refused.remove(kind);
-            before = pattern.add(kind, informer, subscribed);
+        let (mut ended, mut replaced) = (Vec::new(), Vec::new());
+        installed.change_scope(|scope| {
+            for begun in begun {
+                let Some(pattern) = scope.pattern_of_mut(&begun.kind) else {
+                    continue;
+                };
+                pattern.refused.remove(&begun.kind);
+                let before = pattern.add(&begun.kind, begun.informer, begun.subscribed);
+                let other = before.as_ref().filter(|before| before.kind != begun.kind);
+                replaced.extend(other.map(|other| other.kind.clone()));
+                ended.extend(before);
+            }
         });
-        if let Some(before) = before.as_ref().filter(|before| before.kind != *kind) {
-            self.forget(installed, &before.kind);
-        }
-        before
+        self.forget(installed, &replaced);
+        ended
     }
 
-    /// A kind cannot get an informer now.
+    /// Kinds cannot get an informer now.
     pub fn refuse(
         &mut self,
         installed: &mut InstalledVersion,
-        kind: &Kind,
+        kinds: &[Kind],
         reason: &str,
         now: Time,
     ) {
-        self.wanted.remove(kind);
-        self.asked.remove(kind);
-        if self.refused.insert(kind.clone(), now).is_none() {
-            self.turned.push(kind.clone());
+        for kind in kinds {
+            self.wanted.remove(kind);
+            self.asked.end(kind);
+            let was_refused = self.refused.end(kind);
+            self.refused.begin(kind, now);
+            if !was_refused {
+                self.turned.push(kind.clone());
+            }
         }
-        change_pattern(installed, kind, |pattern| {
-            pattern.refused.insert(kind.clone(), reason.into());
+        let reason: Arc<str> = reason.into();
+        installed.note_in_scope(|scope| {
+            for kind in kinds {
+                let pattern = scope.pattern_of_mut(kind);
+                pattern.map(|pattern| pattern.refused.insert(kind.clone(), reason.clone()));
+            }
         });
-    }
-
-    /// When [`settle`](Self::settle) has something to do, even if no list arrives.
-    pub fn due(&self) -> Option<Time> {
-        let lists = self.asked.values().map(|since| *since + LONGEST_LIST);
-        let rooms = self.refused.values().map(|since| *since + ROOM_AGAIN);
-        lists.chain(rooms).min()
-    }
-
-    /// Notes which kinds have been listed, and which have had their time for that. Returns the
-    /// kinds that have become unavailable, or available again.
-    pub fn settle(
-        &mut self,
-        installed: &mut InstalledVersion,
-        snapshot: &Snapshot,
-        now: Time,
-    ) -> Vec<Kind> {
-        let mut turned = std::mem::take(&mut self.turned);
-        let is_listed = |scope: &Scope, kind: &Kind| {
-            let known = scope.of_pattern(kind).filter(|known| known.kind == *kind);
-            known.is_some_and(|known| is_listed(known, snapshot))
-        };
-        let scope = installed.scope();
-        let late = scope.patterns.iter().flat_map(|pattern| &pattern.late);
-        let listed = late.filter(|kind| is_listed(scope, kind));
-        for kind in listed.cloned().collect::<Vec<_>>() {
-            change_pattern(installed, &kind, |pattern| {
-                pattern.late.remove(&kind);
-            });
-            turned.push(kind);
-        }
-        if !self.asked.is_empty() {
-            let scope = installed.scope();
-            self.asked.retain(|kind, _| !is_listed(scope, kind));
-            let is_over = |since: &Time| *since + LONGEST_LIST <= now;
-            let late = self.asked.extract_if(.., |_, since| is_over(since));
-            for kind in late.map(|(kind, _)| kind).collect::<Vec<_>>() {
-                change_pattern(installed, &kind, |pattern| {
-                    pattern.late.insert(kind.clone());
-                });
-                turned.push(kind);
-            }
-        }
-        // A refusal stands until there is room, so that nobody is woken by being refused again.
-        for (kind, since) in &mut self.refused {
-            if *since + ROOM_AGAIN <= now {
-                *since = now;
-                self.wanted.insert(kind.clone());
-            }
-        }
-        turned
     }
 
     /// The kinds whose informers are to end because the cluster does not serve them any more.
@@ -301,7 +278,7 @@ impl PatternKinds {
     ) -> Vec<Kind> {
         self.keep_served(&is_served);
         // What keys wait for they will read, together with what is listed already.
-        let is_waited_for = |kind: &Kind| !self.waiting.is_empty() || self.asked.contains_key(kind);
+        let is_waited_for = |kind: &Kind| !self.waiting.is_empty() || self.asked.contains(kind);
         let mut ending = Vec::new();
         for known in scope.of_patterns() {
             let kind = &known.kind;
@@ -316,26 +293,32 @@ impl PatternKinds {
         ending
     }
 
-    /// Takes a kind out of the plugin's scope.
-    pub fn end(&mut self, installed: &mut InstalledVersion, kind: &Kind) {
-        change_pattern(installed, kind, |pattern| {
-            let name = (kind.group.clone(), kind.kind.clone());
-            pattern.kinds.remove(&name);
+    /// Takes kinds out of the plugin's scope.
+    pub fn end(&mut self, installed: &mut InstalledVersion, kinds: &[Kind]) {
+        if kinds.is_empty() {
+            return;
+        }
+        installed.change_scope(|scope| {
+            for kind in kinds {
+                let name = (kind.group.clone(), kind.kind.clone());
+                let pattern = scope.pattern_of_mut(kind);
+                pattern.map(|pattern| pattern.kinds.remove(&name));
+            }
         });
-        self.forget(installed, kind);
+        self.forget(installed, kinds);
     }
 
-    /// Forgets how long a kind that has no informer any more has been waited for, or not been read.
-    fn forget(&mut self, installed: &mut InstalledVersion, kind: &Kind) {
-        self.asked.remove(kind);
-        self.unread.remove(kind);
-        let mut was_late = false;
-        change_pattern(installed, kind, |pattern| {
-            was_late = pattern.late.remove(kind);
-        });
-        if was_late {
-            self.turned.push(kind.clone());
+    /// Forgets how long kinds that have no informer any more have been waited for, or not been
+    /// read.
+    fn forget(&mut self, installed: &mut InstalledVersion, kinds: &[Kind]) {
+        for kind in kinds {
+            self.asked.end(kind);
+            self.unread.remove(kind);
         }
+        let late = kinds.iter().filter(|kind| is_late(installed.scope(), kind));
+        let late: Vec<Kind> = late.cloned().collect();
+        set_late(installed, &late, false);
+        self.turned.extend(late);
     }
 
     /// Forgets what is known of kinds that the cluster does not serve any more and that have no
@@ -347,30 +330,15 @@ impl PatternKinds {
     ) {
         let patterns = installed.scope().patterns.iter();
         let known = patterns.flat_map(|pattern| pattern.late.iter().chain(pattern.refused.keys()));
-        let unserved = known.filter(|kind| !is_served(kind)).cloned();
-        for kind in unserved.collect::<Vec<_>>() {
-            self.refused.remove(&kind);
-            change_pattern(installed, &kind, |pattern| {
-                pattern.late.remove(&kind);
-                pattern.refused.remove(&kind);
-            });
+        if known.clone().all(&is_served) {
+            return;
         }
+        self.refused.retain(&is_served);
+        installed.note_in_scope(|scope| {
+            for pattern in &mut scope.patterns {
+                pattern.late.retain(&is_served);
+                pattern.refused.retain(|kind, _| is_served(kind));
+            }
+        });
     }
-}
-
-fn is_listed(kind: &PatternKind, snapshot: &Snapshot) -> bool {
-    let mut parts = kind.scope.parts.iter();
-    parts.all(|part| snapshot.informers[part.informer].is_synced(part.subscribed.detail))
-}
-
-fn change_pattern(
-    installed: &mut InstalledVersion,
-    kind: &Kind,
-    change: impl FnOnce(&mut PatternScope),
-) {
-    installed.change_scope(|scope| {
-        if let Some(pattern) = scope.pattern_of_mut(kind) {
-            change(pattern);
-        }
-    });
 }

@@ -125,12 +125,14 @@ impl Controller {
         number: u64,
         now: Time,
     ) -> impl Iterator<Item = Option<Time>> + 'a {
-        let scope = self.installed.scope();
-        let named = scope.required().map(|part| part.informer);
-        let named = named.filter(move |informer| !doubts.is_settled(*informer, number));
-        let of_patterns = scope.of_patterns().flat_map(|known| &known.scope.parts);
-        let of_patterns = of_patterns.filter_map(move |part| doubts.until(part.informer, number));
-        let of_patterns = of_patterns.filter(move |until| now < *until);
+        let installed = &self.installed;
+        let required = || installed.scope().required().map(|part| part.informer);
+        let named = required().filter(move |informer| !doubts.is_settled(*informer, number));
+        // Of thousands of kinds few are in doubt for long.
+        let open = doubts.open(number).filter(|open| installed.uses(*open));
+        let of_patterns = open.filter(move |open| required().all(|named| named != *open));
+        let until = of_patterns.filter_map(move |informer| doubts.until(informer, number));
+        let of_patterns = until.filter(move |until| now < *until);
         named.map(|_| None).chain(of_patterns.map(Some))
     }
 
