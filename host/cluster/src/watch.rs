@@ -282,11 +282,7 @@ impl ListWatch {
         let timeout = self.machine.timeout(next);
         match self.requests.connect(next, timeout).await {
             Ok(connection) => self.follow(connection, started, sink).await,
-            Err(failure) => {
-                let end = WatchEnd::Failed(failure.class);
-                let delay = self.machine.watch_ended(end, started.elapsed(), 0);
-                self.failed(&failure, delay, sink)
-            }
+            Err(failure) => self.ended(&Err(failure), started, 0, sink),
         }
     }
 
@@ -305,21 +301,32 @@ impl ListWatch {
         let ended = self.deliver(&mut connection, &mut lines, sink).await;
         // Close the connection before the delay starts.
         drop(connection);
-        let end = match &ended {
-            Ok(end) => *end,
-            Err(failure) => WatchEnd::Failed(failure.class),
-        };
-        let delay = self.machine.watch_ended(end, started.elapsed(), lines);
-        let pause = match &ended {
-            Ok(_) => delay.into(),
-            Err(failure) => self.failed(failure, delay, sink),
-        };
+        let pause = self.ended(&ended, started, lines, sink);
         if let Some(watches) = self.machine.take_fruitless() {
             let resource = self.requests.name();
             let error = WatchError::Fruitless { resource, watches };
             self.report.fruitless(sink, &error);
         }
         pause
+    }
+
+    /// A watch has ended that was requested at `started` and has brought so many lines.
+    fn ended(
+        &mut self,
+        ended: &Result<WatchEnd, WatchFailure>,
+        started: Instant,
+        lines: u64,
+        sink: &mut impl CacheSink,
+    ) -> Pause {
+        let end = match ended {
+            Ok(end) => *end,
+            Err(failure) => self.machine.end_of(failure.class),
+        };
+        let delay = self.machine.watch_ended(end, started.elapsed(), lines);
+        match ended {
+            Err(failure) if end != WatchEnd::Unproven => self.failed(failure, delay, sink),
+            _ => delay.into(),
+        }
     }
 
     async fn deliver(
@@ -376,6 +383,7 @@ impl ListWatch {
                 self.take(change, sink).await;
                 Ok(())
             }
+            Order::Same if self.machine.is_proving() => Ok(()),
             Order::Known | Order::Same => {
                 sink.stale(&change.version);
                 Ok(())

@@ -83,6 +83,10 @@ pub(crate) struct WatchMachine {
     phase: Phase,
     /// True if a watch from the position would bring all changes that are missing.
     is_complete: bool,
+    /// Where the watch begins that is to prove that the server has come to the position: right
+    /// before it. A server that has brings what is of that version once more, or a bookmark; one
+    /// that was rolled back, or that waits for the position, does not.
+    proof_from: Option<ResourceVersion>,
     reached: ReachedVersions,
     rollback: RollbackSuspicion,
     silence: WatchSilence,
@@ -96,6 +100,7 @@ impl WatchMachine {
         let mut state = Self {
             phase: Phase::Stream,
             is_complete: false,
+            proof_from: None,
             reached: ReachedVersions::default(),
             rollback: RollbackSuspicion::default(),
             silence: WatchSilence::default(),
@@ -129,7 +134,7 @@ impl WatchMachine {
     pub(crate) fn next(&self) -> NextRequest {
         match (&self.phase, self.reached.position()) {
             (Phase::Watch, Some(position)) => NextRequest::Watch {
-                from: position.clone(),
+                from: self.proof_from.as_ref().unwrap_or(position).clone(),
                 is_quiet: self.silence.is_quiet(),
             },
             (Phase::Probe, Some(_)) => NextRequest::Probe,
@@ -156,6 +161,7 @@ impl WatchMachine {
     /// Everything must be fetched again.
     fn start_over(&mut self) {
         self.is_complete = false;
+        self.proof_from = None;
         self.phase = if self.relist.is_stream() {
             Phase::Stream
         } else {
@@ -165,6 +171,7 @@ impl WatchMachine {
 
     /// Probes the server next, unless probes are useless with this server or one is to be skipped.
     fn probe(&mut self) {
+        self.proof_from = None;
         if self.silence.begin_probe(self.rollback.is_comparable()) {
             self.phase = Phase::Probe;
         } else {
@@ -334,21 +341,44 @@ impl WatchMachine {
         }
     }
 
+    /// True if the watch began right before the position, so that what is of the position's version
+    /// comes once more.
+    pub(crate) fn is_proving(&self) -> bool {
+        self.proof_from.is_some()
+    }
+
     /// An event of this version came over the watch. Returns how it relates to the position.
     pub(crate) fn advance(&mut self, version: &ResourceVersion, is_change: bool) -> Order {
         let order = self.reached.advance(version);
-        if is_change && matches!(order, Order::New | Order::Same) {
+        let is_replay = order == Order::Same && self.is_proving();
+        if is_change && matches!(order, Order::New | Order::Same) && !is_replay {
             self.silence.changed();
         }
-        if order == Order::New {
-            self.silence.moved();
+        if order == Order::New || is_replay {
+            self.silence.proven();
         }
         order
+    }
+
+    /// How a watch ends that fails like this.
+    pub(crate) fn end_of(&self, class: FailureClass) -> WatchEnd {
+        match class {
+            FailureClass::BadVersion if self.is_proving() => WatchEnd::Unproven,
+            _ => WatchEnd::Failed(class),
+        }
     }
 
     /// The watch ended after `lasted`, having brought `lines` lines. Returns the delay before
     /// [`WatchMachine::next`].
     pub(crate) fn watch_ended(&mut self, end: WatchEnd, lasted: Duration, lines: u64) -> Duration {
+        let delay = self.after_watch(end, lasted, lines);
+        let is_due = matches!(self.phase, Phase::Watch) && self.silence.is_proof_due();
+        let is_wanted = is_due && self.rollback.is_comparable();
+        self.proof_from = is_wanted.then(|| self.reached.before_position()).flatten();
+        delay
+    }
+
+    fn after_watch(&mut self, end: WatchEnd, lasted: Duration, lines: u64) -> Duration {
         self.pacing.watch_ended(lasted);
         self.reached.settle();
         let had_changes = self.silence.take_changes();
@@ -369,6 +399,14 @@ impl WatchMachine {
                 }
                 RequestPacing::pace(lasted)
             }
+            WatchEnd::Unproven => {
+                self.reached.set_unprovable();
+                self.silence.count(false);
+                if self.silence.is_probe_due() {
+                    self.probe();
+                }
+                RequestPacing::pace(lasted)
+            }
             // `suspect_rollback` is called next.
             WatchEnd::Doubted => self.pacing.after_alarm(),
             // Opening the watch again is the fastest test of whether the server lives.
@@ -382,6 +420,9 @@ impl WatchMachine {
                 self.pacing.back_off(class, lasted)
             }
             WatchEnd::Failed(FailureClass::Behind) => {
+                if self.is_proving() {
+                    self.reached.set_unprovable();
+                }
                 self.probe();
                 RequestPacing::pace(lasted)
             }

@@ -5,6 +5,7 @@ mod limits;
 mod liveness;
 mod namespaces;
 mod probes;
+mod proof;
 mod streams;
 mod unreadable;
 

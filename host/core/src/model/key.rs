@@ -293,6 +293,15 @@ impl ResourceVersion {
         }
     }
 
+    /// The number right before this one, as long as it is not 0: a watch from there brings whatever
+    /// is of this version. `None` for a version that is no number, or does not fit into 64 bits.
+    pub fn before(&self) -> Option<Self> {
+        match &self.0 {
+            Version::Small(number) if *number > 1 => Some(Self(Version::Small(number - 1))),
+            _ => None,
+        }
+    }
+
     /// The last fifteen digits as a number, which a float can still hold exactly. client-go's
     /// metric of a store's version shows the same.
     pub fn last_digits(&self) -> u64 {

@@ -52,7 +52,7 @@ impl FruitlessWatches {
             }
             // It ended in time, although without a bookmark: it worked.
             WatchEnd::Closed => self.in_a_row = 0,
-            WatchEnd::Quiet | WatchEnd::Doubted | WatchEnd::Failed(_) => {}
+            WatchEnd::Quiet | WatchEnd::Doubted | WatchEnd::Unproven | WatchEnd::Failed(_) => {}
         }
         let doublings = self.lists.min(MAX_FRUITLESS_DOUBLINGS);
         let is_too_many = self.in_a_row >= MAX_FRUITLESS << doublings;

@@ -23,6 +23,8 @@ pub(super) struct ReachedVersions {
     /// list (`TestReflectorFullListIfExpired`), or until a probe finds the server at the position
     /// or beyond.
     is_unusable: bool,
+    /// The position that no watch could prove.
+    unprovable: Option<ResourceVersion>,
 }
 
 impl ReachedVersions {
@@ -40,6 +42,7 @@ impl ReachedVersions {
             seen: None,
             found: None,
             is_unusable: false,
+            unprovable: self.unprovable.take(),
         };
     }
 
@@ -51,6 +54,19 @@ impl ReachedVersions {
     /// The version from which the cache can be watched.
     pub(super) fn position(&self) -> Option<&ResourceVersion> {
         self.position.as_ref().map(Position::newest)
+    }
+
+    /// The version from which a watch is to be opened that proves that the server has come to the
+    /// position: right before it.
+    pub(super) fn before_position(&self) -> Option<ResourceVersion> {
+        let position = self.position()?;
+        let is_unprovable = self.unprovable.as_ref() == Some(position);
+        position.before().filter(|_| !is_unprovable)
+    }
+
+    /// The server does not serve a watch from right before the position.
+    pub(super) fn set_unprovable(&mut self) {
+        self.unprovable = self.position().cloned();
     }
 
     /// The newest version of anything in the cache.

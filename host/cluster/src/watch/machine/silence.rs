@@ -8,7 +8,8 @@ use super::failure_class::FailureClass;
 const MAX_PROBE_DOUBLINGS: u32 = 6;
 
 /// After this many watches in a row without a change, about half a minute, the server is probed,
-/// unless they have brought the position further.
+/// unless one of them has shown that it is at the position. The last of them is opened so that it
+/// can.
 const QUIET_WATCHES_PER_PROBE: u32 = 3;
 
 /// How long nothing has changed, and whether a probe is due.
@@ -18,8 +19,8 @@ pub(super) struct WatchSilence {
     quiet_watches: u32,
     /// True if the current watch has brought a change.
     has_changes: bool,
-    /// True if a bookmark of the current watch was beyond the position.
-    has_moved: bool,
+    /// True if the current watch has shown that the server is at the position or beyond.
+    has_proof: bool,
     /// The server may have been rolled back since it was last probed, so a probe is due.
     owes_probe: bool,
     /// Number of probes in a row whose answers were useless.
@@ -41,6 +42,11 @@ impl WatchSilence {
         self.quiet_watches >= QUIET_WATCHES_PER_PROBE
     }
 
+    /// True if a probe is due after the next watch, unless that shows where the server is.
+    pub(super) fn is_proof_due(&self) -> bool {
+        !self.owes_probe && self.quiet_watches + 1 == QUIET_WATCHES_PER_PROBE
+    }
+
     pub(super) fn is_probe_due(&self) -> bool {
         self.owes_probe || self.is_long()
     }
@@ -49,7 +55,7 @@ impl WatchSilence {
     pub(super) fn listed(&mut self) {
         self.quiet_watches = 0;
         self.has_changes = false;
-        self.has_moved = false;
+        self.has_proof = false;
     }
 
     /// The current watch has brought a change.
@@ -57,10 +63,10 @@ impl WatchSilence {
         self.has_changes = true;
     }
 
-    /// A bookmark of the current watch was beyond the position: a server that had been rolled back
-    /// to before the position could not have sent it.
-    pub(super) fn moved(&mut self) {
-        self.has_moved = true;
+    /// The current watch has brought something that a server which had been rolled back to before
+    /// the position could not have sent.
+    pub(super) fn proven(&mut self) {
+        self.has_proof = true;
     }
 
     /// The current watch has ended. Returns whether it had brought a change.
@@ -70,8 +76,8 @@ impl WatchSilence {
 
     /// The watch that has ended worked, with or without changes.
     pub(super) fn count(&mut self, had_changes: bool) {
-        let has_moved = std::mem::take(&mut self.has_moved);
-        self.quiet_watches = match (had_changes, has_moved) {
+        let has_proof = std::mem::take(&mut self.has_proof);
+        self.quiet_watches = match (had_changes, has_proof) {
             (true, _) => 0,
             (false, true) => 1,
             (false, false) => self.quiet_watches + 1,
@@ -117,7 +123,7 @@ impl WatchSilence {
     /// The count to the next probe starts over, and the kind remains a quiet one.
     fn watch_again(&mut self) {
         self.quiet_watches = self.quiet_watches.min(1);
-        self.has_moved = false;
+        self.has_proof = false;
     }
 }
 
@@ -144,10 +150,10 @@ mod tests {
     }
 
     #[test]
-    fn no_probe_is_due_while_bookmarks_move_the_position() {
+    fn no_probe_is_due_while_watches_show_where_the_server_is() {
         let mut silence = WatchSilence::default();
         for _ in 0..9 {
-            silence.moved();
+            silence.proven();
             assert!(!silence.take_changes());
             silence.count(false);
             assert!(silence.is_quiet() && !silence.is_probe_due());
@@ -156,6 +162,22 @@ mod tests {
         assert!(!silence.is_probe_due());
         silence.count(false);
         assert!(silence.is_probe_due(), "once they no longer do");
+    }
+
+    #[test]
+    fn the_last_watch_before_a_probe_is_to_show_where_the_server_is() {
+        let mut silence = WatchSilence::default();
+        let mut due = Vec::new();
+        for _ in 0..4 {
+            due.push(silence.is_proof_due());
+            silence.count(false);
+        }
+        assert_eq!(due, [false, false, true, false]);
+        silence.probed();
+        silence.count(false);
+        assert!(silence.is_proof_due());
+        silence.owe_probe();
+        assert!(!silence.is_proof_due(), "it is probed in any case");
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub(crate) enum WatchEnd {
     /// Another list-watch has found that the server was rolled back.
     Doubted,
     Failed(FailureClass),
+    /// It was to begin right before the position, and the server does not serve that.
+    Unproven,
 }
 
 /// How a stream ended before its marker.

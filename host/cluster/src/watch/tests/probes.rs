@@ -7,7 +7,7 @@ use pilothouse_core::{Detail, InformerKey, ResourceVersion};
 use tokio::time::Instant;
 
 use crate::testing::{Record, Scenario, ScriptedAnswer, WirePart};
-use crate::testing::{bookmark, list_watch, lists, page, pods, stream};
+use crate::testing::{list_watch, lists, page, pods, stream};
 use crate::watch::{Alarm, ProbeAnswers};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -61,16 +61,12 @@ fn begin(version: &str, after: Duration) -> [ScriptedAnswer; 2] {
     ]
 }
 
-/// Watches of nine seconds, as a server answers them at which nothing is written.
-fn quiet(version: &str, watches: usize) -> Vec<ScriptedAnswer> {
+/// Watches of nine seconds, of a server at which nothing is written and that sends no bookmarks.
+fn quiet(watches: usize) -> Vec<ScriptedAnswer> {
     let watch = ScriptedAnswer::Http {
         code: 200,
         headers: vec![],
-        parts: vec![
-            WirePart::Pause(7 * SECOND),
-            WirePart::Data(format!("{}\n", bookmark(version))),
-            WirePart::Pause(2 * SECOND),
-        ],
+        parts: vec![WirePart::Pause(9 * SECOND)],
     };
     vec![watch; watches]
 }
@@ -86,10 +82,10 @@ fn probes(requests: &[String]) -> usize {
 /// One that begins at once, and probes the server, which it finds at these versions, after 28
 /// seconds and then each 18 seconds.
 fn first(version: &str, found: &[&str]) -> Vec<ScriptedAnswer> {
-    let mut script = script([begin(version, Duration::ZERO).into(), quiet(version, 2)]);
+    let mut script = script([begin(version, Duration::ZERO).into(), quiet(2)]);
     for found in found {
         script.push(probe(found));
-        script.extend(quiet(version, 2));
+        script.extend(quiet(2));
     }
     script
 }
@@ -97,7 +93,7 @@ fn first(version: &str, found: &[&str]) -> Vec<ScriptedAnswer> {
 #[tokio::test(start_paused = true)]
 async fn while_nothing_is_written_one_list_watch_probes_for_all() {
     let peers = Peers::default();
-    let other = |after| script([begin("40", after).into(), quiet("40", 7)]);
+    let other = |after| script([begin("40", after).into(), quiet(7)]);
     let ((first, _), (second, _), (third, _)) = tokio::join!(
         peers.play(first("40", &["40", "40", "40"])),
         peers.play(other(SECOND)),
@@ -113,10 +109,10 @@ async fn while_nothing_is_written_one_list_watch_probes_for_all() {
 async fn who_knows_of_another_version_probes_for_itself() {
     let peers = Peers::default();
     for version in ["39", "41"] {
-        let other = script([begin(version, SECOND).into(), quiet(version, 2)]);
+        let other = script([begin(version, SECOND).into(), quiet(2)]);
         let (_, (other, _)) = tokio::join!(
             peers.play(first("40", &["40", "40"])),
-            peers.play(script([other, vec![probe(version)], quiet(version, 2)])),
+            peers.play(script([other, vec![probe(version)], quiet(2)])),
         );
         assert_eq!(probes(&other), 2, "{version}: {other:?}");
     }
@@ -128,9 +124,9 @@ async fn who_has_found_the_server_further_than_its_own_list_counts_from_there() 
     let peers = Peers::default();
     let only = script([
         begin("30", SECOND).into(),
-        quiet("30", 2),
+        quiet(2),
         vec![probe("40")],
-        quiet("30", 4),
+        quiet(4),
     ]);
     let (_, (requests, _)) = tokio::join!(peers.hear("40", 46 * SECOND), peers.play(only));
     assert_eq!(requests[4], "probe", "after 29 s");
@@ -142,7 +138,7 @@ async fn who_has_found_the_server_further_than_its_own_list_counts_from_there() 
 async fn after_a_lost_connection_every_list_watch_probes() {
     let peers = Peers::default();
     let broken = stream(&[], Some(WirePart::Break));
-    let only = script([begin("40", SECOND).into(), quiet("40", 1), vec![broken]]);
+    let only = script([begin("40", SECOND).into(), quiet(1), vec![broken]]);
     let (_, (requests, _)) = tokio::join!(peers.hear("40", 15 * SECOND), peers.play(only));
     assert_eq!(requests[4], "probe", "{requests:?}");
 }
@@ -150,7 +146,7 @@ async fn after_a_lost_connection_every_list_watch_probes() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_does_for_one_look_and_not_for_the_next() {
     let peers = Peers::default();
-    let only = script([begin("40", SECOND).into(), quiet("40", 4)]);
+    let only = script([begin("40", SECOND).into(), quiet(4)]);
     let (_, (requests, _)) = tokio::join!(peers.hear("40", 20 * SECOND), peers.play(only));
     assert_eq!(probes(&requests[..6]), 0, "{requests:?}");
     assert_eq!(requests[6], "probe", "after 47 s");
@@ -159,7 +155,7 @@ async fn an_answer_does_for_one_look_and_not_for_the_next() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_from_before_the_list_does_not_count() {
     let peers = Peers::default();
-    let only = script([begin("40", 2 * SECOND).into(), quiet("40", 2)]);
+    let only = script([begin("40", 2 * SECOND).into(), quiet(2)]);
     let (_, (requests, _)) = tokio::join!(peers.hear("40", SECOND), peers.play(only));
     assert_eq!(requests[4], "probe", "{requests:?}");
 }
@@ -168,7 +164,7 @@ async fn an_answer_from_before_the_list_does_not_count() {
 async fn who_has_found_the_server_behind_asks_once_more_itself() {
     let peers = Peers::default();
     let begun = begin("40", Duration::ZERO).into();
-    let only = script([begun, quiet("40", 2), vec![probe("30")]]);
+    let only = script([begun, quiet(2), vec![probe("30")]]);
     let half_a_second_later = Duration::from_millis(28_500);
     let (_, (requests, _)) = tokio::join!(peers.hear("40", half_a_second_later), peers.play(only));
     assert_eq!(requests[4..], ["probe", "probe"], "{requests:?}");
@@ -181,7 +177,7 @@ async fn a_rollback_is_found_by_the_one_that_probes_and_told_to_the_others() {
     finds_out.extend([probe("30"), probe("30"), page("30", &[], "")]);
     let other = script([
         begin("40", SECOND).into(),
-        quiet("40", 4),
+        quiet(4),
         vec![probe("30"), probe("30"), page("30", &[], "")],
     ]);
     let ((first, record), (_, other)) = tokio::join!(peers.play(finds_out), peers.play(other));
