@@ -6,6 +6,7 @@ mod lists;
 mod proxy;
 mod random;
 mod requests;
+mod rest;
 mod server;
 mod watch;
 mod watch_events;

@@ -258,7 +258,7 @@ impl Watches {
         };
         let task = self.tasks.spawn(async move {
             loop {
-                if let Ok(resource) = cluster.discovery().resolve(&informer_key.kind).await {
+                if let Ok(resource) = cluster.discovery().look_for(&informer_key.kind, None).await {
                     sink.count(metrics.add_informer(&informer_key, &resource));
                 }
                 match cluster

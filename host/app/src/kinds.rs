@@ -48,7 +48,7 @@ pub async fn obstacles(discovery: &Discovery, manifest: &Manifest) -> Vec<String
     // What a pattern includes is found out when the plugin runs.
     let reads = manifest.reads.iter();
     for read in reads.filter(|read| !read.kind.is_pattern()) {
-        match discovery.resolve(&read.kind).await {
+        match discovery.look_for(&read.kind, None).await {
             Err(error) if error.is_absence() && manifest.optional.contains(&read.kind) => {}
             Err(error) => found.push(error.to_string()),
             Ok(resource) if !resource.is_namespaced && !read.namespaces.is_empty() => {
@@ -63,7 +63,7 @@ pub async fn obstacles(discovery: &Discovery, manifest: &Manifest) -> Vec<String
     let writes = manifest.writes.iter();
     for write in writes.filter(|write| !write.kind.is_pattern()) {
         let subresource = write.subresource.as_deref();
-        match discovery.resolve_write(&write.kind, subresource).await {
+        match discovery.look_for(&write.kind, subresource).await {
             Err(error) if error.is_absence() && manifest.optional.contains(&write.kind) => {}
             Err(error) => found.push(error.to_string()),
             Ok(_) => {}

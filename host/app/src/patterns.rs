@@ -1,7 +1,10 @@
 //! Kinds by pattern: asks the cluster which kinds it serves while a plugin reads patterns, and
 //! gives informers to the kinds that reconciles ask about.
+//!
+//! It looks every five seconds, and asks the cluster only if the last answer may not be good any
+//! more: `cluster::discovery` decides that, and this module tells it what the host is told of.
 
-mod rhythm;
+mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
@@ -13,34 +16,35 @@ use pilothouse_core::{Hub, Kind, KindName, ServedKind};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::informers::WatchLimit;
+use crate::informers::{WatchErrors, WatchLimit};
 use crate::shared::{Cause, Shared};
-pub use rhythm::defines_kinds;
-use rhythm::{LOOK_AGAIN, Rhythm};
+pub use told::defines_kinds;
+
+/// How often kinds are looked at. While the cluster is asked each time, a new kind is found within
+/// this time; kube-controller-manager's garbage collector asks every thirty seconds.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// How soon after a change the kinds are looked at. Many changes may come at once.
+const SOON: Duration = Duration::from_secs(1);
 
 /// A kind that was served is gone when no answer has had it for this long: much may be deleted when
 /// a kind goes, and a server that starts leaves kinds out for a moment.
 const GONE_AFTER: Duration = Duration::from_secs(20);
 
 /// The kinds that the cluster serves, or why that is not known.
-type Answer = Option<Result<Served, String>>;
-
-/// The kinds that the cluster serves.
-struct Served {
-    kinds: Vec<ServedKind>,
-    /// False if they are those of an answer before.
-    is_asked: bool,
-}
+type Answer = Option<Result<Vec<ServedKind>, String>>;
 
 /// See the module's documentation.
 pub struct Patterns {
     cluster: Arc<ApiCluster>,
     shared: Arc<Shared>,
+    watch_errors: WatchErrors,
     limit: WatchLimit,
     /// A task of its own: while it asks, it holds what others who ask the cluster about kinds wait
     /// for, who are in the task that polls this.
     asking: JoinSet<Answer>,
-    rhythm: Rhythm,
+    /// When the kinds are looked at next.
+    next: Instant,
     seen: Seen,
     refusals: Refusals,
     /// The last question had no answer, which has been logged.
@@ -48,12 +52,18 @@ pub struct Patterns {
 }
 
 impl Patterns {
-    pub fn new(cluster: Arc<ApiCluster>, shared: Arc<Shared>, limit: WatchLimit) -> Self {
+    pub fn new(
+        cluster: Arc<ApiCluster>,
+        shared: Arc<Shared>,
+        watch_errors: WatchErrors,
+        limit: WatchLimit,
+    ) -> Self {
         let mut patterns = Self {
             asking: JoinSet::new(),
-            rhythm: Rhythm::new(),
+            next: Instant::now(),
             cluster,
             shared,
+            watch_errors,
             limit,
             seen: Seen::default(),
             refusals: Refusals::default(),
@@ -76,12 +86,11 @@ impl Patterns {
     }
 
     fn ask_after(&mut self, delay: Duration) {
-        self.rhythm.look_after(delay);
-        let is_served = |kind: &Kind| self.seen.has(kind);
-        let is_told = |hub: &Hub| rhythm::is_told(hub, is_served);
-        let is_told = self.shared.read(Cause::Plugins, is_told);
-        let is_due = self.rhythm.is_due(is_told);
-        let asking = ask(self.cluster.clone(), self.shared.clone(), delay, is_due);
+        self.next = Instant::now() + delay;
+        let discovery = self.cluster.discovery();
+        let told = |hub: &Hub| told::told(hub, &self.watch_errors, discovery);
+        discovery.set_told(self.shared.read(Cause::Plugins, told));
+        let asking = ask(self.cluster.clone(), self.shared.clone(), delay);
         // The task before ends with its set.
         self.asking = JoinSet::new();
         self.asking.spawn(asking);
@@ -96,8 +105,9 @@ impl Patterns {
                     return;
                 }
                 () = self.shared.kinds_redefined() => {
-                    if let Some(delay) = self.rhythm.unsettle() {
-                        self.ask_after(delay);
+                    self.cluster.discovery().note_change();
+                    if self.next > Instant::now() + SOON {
+                        self.ask_after(SOON);
                     }
                 }
                 Some(answer) = self.asking.join_next() => {
@@ -134,17 +144,10 @@ impl Patterns {
         match answer {
             None => {
                 self.seen = Seen::default();
-                self.rhythm = Rhythm::new();
                 false
             }
-            Some(Ok(Served { kinds, is_asked })) => {
+            Some(Ok(kinds)) => {
                 self.is_silent = false;
-                if is_asked {
-                    self.rhythm.answered();
-                }
-                if !self.seen.is_just(&kinds) {
-                    self.rhythm.unsettle();
-                }
                 let kinds = self.seen.settled(kinds);
                 self.shared.set_kinds(kinds);
                 // A kind that there was no room for is asked for again now and then.
@@ -169,19 +172,6 @@ impl Patterns {
 struct Seen(BTreeMap<KindName, (ServedKind, Instant)>);
 
 impl Seen {
-    fn has(&self, kind: &Kind) -> bool {
-        self.0.contains_key(&KindName::of(kind))
-    }
-
-    /// True if these kinds are all that have been served lately, as they are now.
-    fn is_just(&self, kinds: &[ServedKind]) -> bool {
-        let is_known = |served: &ServedKind| {
-            let known = self.0.get(&KindName::of(&served.kind));
-            known.is_some_and(|(known, _)| known == served)
-        };
-        self.0.len() == kinds.len() && kinds.iter().all(is_known)
-    }
-
     /// The kinds that are served now, and those that were served a moment ago. A kind in another
     /// version is the same kind: the version that is served now counts.
     fn settled(&mut self, kinds: Vec<ServedKind>) -> Vec<ServedKind> {
@@ -216,27 +206,20 @@ impl Refusals {
     }
 }
 
-/// Finds out after a delay which kinds the cluster serves: from its last answer, unless it is to be
-/// asked. `None`: no plugin reads patterns.
-async fn ask(
-    cluster: Arc<ApiCluster>,
-    shared: Arc<Shared>,
-    delay: Duration,
-    is_due: bool,
-) -> Answer {
+/// Finds out after a delay which kinds the cluster serves: from its last answer, as long as that is
+/// good. `None`: no plugin reads patterns.
+async fn ask(cluster: Arc<ApiCluster>, shared: Arc<Shared>, delay: Duration) -> Answer {
     tokio::time::sleep(delay).await;
     if !shared.read(Cause::Plugins, Hub::wants_kinds) {
         return None;
     }
     let discovery = cluster.discovery();
-    let known = discovery.known_kinds().filter(|_| !is_due);
-    let is_asked = known.is_none();
-    let kinds = match known {
-        Some(kinds) => Ok(kinds),
-        None => discovery.kinds().await,
+    let is_current = discovery.is_current(LOOK_AGAIN).await;
+    let kinds = match discovery.known_kinds() {
+        Some(kinds) if is_current => Ok(kinds),
+        _ => discovery.kinds().await,
     };
-    let served = kinds.map(|kinds| Served { kinds, is_asked });
-    Some(served.map_err(|error| error.to_string()))
+    Some(kinds.map_err(|error| error.to_string()))
 }
 
 #[cfg(test)]
@@ -269,23 +252,6 @@ mod tests {
         assert_eq!(settled(&mut seen, &["v1/Pod"]), both);
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(settled(&mut seen, &["v1/Pod"]), ["v1/Pod"]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_comes_goes_or_is_another_now_is_noticed_until_it_is_settled() {
-        let mut seen = Seen::default();
-        let is_just = |seen: &Seen, kinds: &[&str]| {
-            let kinds: Vec<ServedKind> = kinds.iter().map(|kind| served(kind)).collect();
-            seen.is_just(&kinds)
-        };
-        assert!(!is_just(&seen, &["v1/Pod"]));
-        settled(&mut seen, &["v1/Pod", "example.com/v1/Foo"]);
-        assert!(is_just(&seen, &["v1/Pod", "example.com/v1/Foo"]));
-        assert!(!is_just(&seen, &["v1/Pod", "example.com/v2/Foo"]));
-        assert!(!is_just(&seen, &["v1/Pod"]), "it has not gone yet");
-        tokio::time::advance(GONE_AFTER).await;
-        settled(&mut seen, &["v1/Pod"]);
-        assert!(is_just(&seen, &["v1/Pod"]));
     }
 
     #[test]

@@ -237,6 +237,7 @@ impl CommonParts {
             patterns: Patterns::new(
                 self.cluster.clone(),
                 self.sources.shared.clone(),
+                self.sources.watch_errors.clone(),
                 installer.watch_limit,
             ),
             installer,

@@ -69,7 +69,7 @@ impl ApiCluster {
         extent: Extent,
         settings: WatchSettings,
     ) -> Result<ListWatch, DiscoveryError> {
-        let resource = self.discovery.resolve(&informer_key.kind).await?;
+        let resource = self.discovery.look_for(&informer_key.kind, None).await?;
         if !resource.is_watchable() {
             return Err(DiscoveryError::Unwatchable(informer_key.kind.clone()));
         }
@@ -82,6 +82,7 @@ impl ApiCluster {
             settings,
             seed,
         );
+        let list_watch = list_watch.telling(self.discovery.signs().clone());
         Ok(list_watch.sharing(&self.alarm, &self.answers))
     }
 

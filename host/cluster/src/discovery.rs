@@ -1,24 +1,25 @@
 //! Knows which kinds the server serves and under which paths: built-in kinds, CRDs and the kinds of
 //! aggregated API servers.
 //!
-//! The answer is kept until a kind is requested that it does not contain. A group whose own server
+//! The answer is kept until a kind is requested that it does not contain, and by those who ask again
+//! and again, as long as nothing tells of other kinds (`signs`). A group whose own server
 //! is down hides no other group (client-go's `TestAggregatedServerGroupsAndResourcesWithErrors`).
 //! The kinds of such a group are reported as unanswered, not as unknown.
 //!
 //! Whoever asks again names the documents that it has (`If-None-Match`, as client-go's cached
 //! discovery does), and the server sends them only if they have changed.
 
+mod asking;
 mod catalog;
 mod documents;
 mod error;
 pub(crate) mod path;
+mod signs;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{StreamExt, stream};
-use http::HeaderValue;
 use parking_lot::{Mutex, RwLock};
 use pilothouse_core::{Kind, ServedKind};
 use tokio::time::Instant;
@@ -26,25 +27,11 @@ use tokio::time::Instant;
 pub use catalog::{Resource, Subresource};
 pub use error::DiscoveryError;
 pub use path::ResourcePathError;
+pub use signs::Told;
 
-use crate::client::{Answer, CanRepeat, Client, RequestError, Terms};
+use crate::client::Client;
 use catalog::Catalog;
-use documents::Root;
-
-/// Asks for aggregated discovery (KEP-3352): `v2`, stable since 1.30, or `v2beta1` of the servers
-/// before that. Servers without it answer with the plain documents.
-const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
-    application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
-
-/// Deadline for one document.
-const DEADLINE: Duration = Duration::from_secs(30);
-
-/// Largest document, in bytes. A cluster with a thousand CRDs has about 5 MB of discovery data.
-const MAX_DOCUMENT: usize = 64 * 1024 * 1024;
-
-/// Number of group versions read at the same time. Without aggregated discovery, each of them has a
-/// document of its own.
-const CONCURRENT_DOCUMENTS: usize = 4;
+pub(crate) use signs::KindSigns;
 
 /// Discovery data younger than this is not read again, so that many unknown kinds at once cost one
 /// read.
@@ -61,12 +48,6 @@ const GONE_AFTER: Duration = Duration::from_secs(20);
 /// asked again. Long, because most mismatches are mistakes of a plugin.
 const DOUBTFUL: Duration = Duration::from_secs(60);
 
-/// The two documents that lead to all others.
-const ROOTS: [&str; 2] = ["/api", "/apis"];
-
-/// A document, and the entity tag of this state of it, if it has one.
-type Tagged<T> = (T, Option<HeaderValue>);
-
 /// A cache of the server's discovery data.
 pub struct Discovery {
     client: Client,
@@ -78,6 +59,7 @@ pub struct Discovery {
     /// The kinds that [`serves`](Self::serves) has found, and since when answers have left them
     /// out, if they do.
     missing: Mutex<BTreeMap<Kind, Option<Instant>>>,
+    signs: Arc<KindSigns>,
 }
 
 impl Discovery {
@@ -89,6 +71,58 @@ impl Discovery {
             asked: tokio::sync::Mutex::default(),
             failed: tokio::sync::Mutex::default(),
             missing: Mutex::default(),
+            signs: Arc::default(),
+        }
+    }
+
+    /// From now on the host is told of this. Whatever it is told of is to be passed on with
+    /// [`note_change`](Self::note_change).
+    pub fn set_told(&self, told: Told) {
+        self.signs.set_told(told);
+    }
+
+    /// Kinds may have come or gone.
+    pub fn note_change(&self) {
+        self.signs.change();
+    }
+
+    pub(crate) fn signs(&self) -> &Arc<KindSigns> {
+        &self.signs
+    }
+
+    /// Whether the server's last answer still says which kinds there are, to somebody who asks
+    /// again each `period` where kinds may come and go unnoticed.
+    pub async fn is_current(&self, period: Duration) -> bool {
+        let Some(answered) = *self.asked.lock().await else {
+            return false;
+        };
+        let is_whole = self.catalog().is_some_and(|catalog| catalog.is_whole());
+        self.signs.is_good(answered, is_whole, period)
+    }
+
+    /// True if the server has said that it does not serve this kind.
+    pub fn lacks(&self, kind: &Kind) -> bool {
+        self.catalog().is_some_and(|catalog| {
+            let is_forgotten = catalog.has_forgotten(kind);
+            catalog.get(kind).is_none() && !is_forgotten && catalog.absence(kind).is_absence()
+        })
+    }
+
+    /// The same as [`resolve_write`](Self::resolve_write), for somebody who waits for a kind: the
+    /// server is not asked while nothing tells that it may have come.
+    pub async fn look_for(
+        &self,
+        kind: &Kind,
+        subresource: Option<&str>,
+    ) -> Result<Arc<Resource>, DiscoveryError> {
+        let catalog = self.catalog();
+        let catalog = catalog.filter(|catalog| !catalog.has_forgotten(kind));
+        match catalog {
+            Some(catalog) if self.is_current(FRESH).await => {
+                let found = find(&catalog, kind, subresource)?;
+                found.ok_or_else(|| catalog.absence(kind))
+            }
+            _ => self.resolve_write(kind, subresource).await,
         }
     }
 
@@ -105,10 +139,7 @@ impl Discovery {
         kind: &Kind,
         subresource: Option<&str>,
     ) -> Result<Arc<Resource>, DiscoveryError> {
-        let Some(subresource) = subresource else {
-            return self.resolve(kind).await;
-        };
-        self.look_up(kind, |catalog| catalog.get_owner(kind, subresource))
+        self.look_up(kind, |catalog| find(catalog, kind, subresource))
             .await
     }
 
@@ -137,20 +168,16 @@ impl Discovery {
         Ok(!is_gone)
     }
 
-    /// Whether the server's last answer has a kind. That it has not is believed for
-    /// [`ABSENT_FOR`], so that asking again and again costs little.
+    /// Whether the server's last answer has a kind. That it has not is believed while nothing tells
+    /// of other kinds, or for [`ABSENT_FOR`], so that asking again and again costs little.
     async fn lists(&self, kind: &Kind, subresource: Option<&str>) -> Result<bool, DiscoveryError> {
-        let find = |catalog: &Catalog| match subresource {
-            Some(subresource) => catalog.get_owner(kind, subresource),
-            None => Ok(catalog.get(kind)),
-        };
+        let find = |catalog: &Catalog| find(catalog, kind, subresource);
         let known = self.catalog();
         let is_known = |catalog: &Arc<Catalog>| find(catalog).is_ok_and(|found| found.is_some());
         if known.as_ref().is_some_and(is_known) {
             return Ok(true);
         }
-        let asked = *self.asked.lock().await;
-        let is_fresh = asked.is_some_and(|asked| asked.elapsed() < ABSENT_FOR);
+        let is_fresh = self.is_current(ABSENT_FOR).await;
         let catalog = match known.filter(|known| !known.has_forgotten(kind)) {
             Some(catalog) if is_fresh => catalog,
             // While the server does not answer, nothing comes.
@@ -247,146 +274,30 @@ impl Discovery {
         };
         let before = self.catalog();
         catalog.report_failures(before.as_deref());
-        if let Some(before) = before {
-            catalog.keep_unanswered(&before);
+        if let Some(before) = &before {
+            catalog.keep_unanswered(before);
+        }
+        let has_changed = |before: Arc<Catalog>| kinds_of(&before) != kinds_of(&catalog);
+        if before.is_none_or(has_changed) {
+            self.signs.change();
         }
         let catalog = Arc::new(catalog);
         *self.known.write() = Some(catalog.clone());
         *asked = Some(Instant::now());
         Ok(catalog)
     }
-
-    /// Asks which kinds there are. `None`: those that are known.
-    async fn ask(&self) -> Result<Option<Catalog>, DiscoveryError> {
-        let Some(roots) = self.ask_roots().await else {
-            return Ok(None);
-        };
-        let mut catalog = Catalog::default();
-        let mut pending = Vec::new();
-        let mut refused = Vec::new();
-        for (path, answer) in ROOTS.into_iter().zip(roots) {
-            match answer {
-                Ok((Root::Aggregated { resources, stale }, tag)) => {
-                    catalog.add(resources);
-                    catalog.tags.extend(tag);
-                    for api_version in stale {
-                        catalog.fail(api_version, "its server does not answer".to_owned());
-                    }
-                }
-                Ok((Root::Legacy(versions), _)) => pending.extend(versions),
-                // A server that only serves CRDs has no core group
-                // (`TestDiscoveryToleratesMissingCoreGroup`).
-                Err(error) if error.code() == Some(404) => {}
-                Err(error) => refused.push((path, error)),
-            }
-        }
-        // One root that fails costs only its own kinds; without both there is nothing to go on.
-        if refused.len() == 2 {
-            let (_, error) = refused.swap_remove(1);
-            return Err(match error.code() {
-                Some(403) => DiscoveryError::Forbidden(error.to_string()),
-                _ => DiscoveryError::Request(error),
-            });
-        }
-        for (path, error) in refused {
-            catalog.fail(path.to_owned(), error.to_string());
-        }
-        self.ask_versions(&mut catalog, pending).await;
-        Ok(Some(catalog))
-    }
-
-    /// Reads the two documents. `None`: both are as they were.
-    async fn ask_roots(&self) -> Option<Vec<Result<Tagged<Root>, RequestError>>> {
-        let known = self.catalog();
-        let tags = known.as_ref().and_then(|known| known.tags_of_all());
-        let mut roots = Vec::new();
-        for (number, path) in ROOTS.into_iter().enumerate() {
-            let tag = tags.and_then(|tags| tags.get(number));
-            roots.push(self.read(path, tag, documents::parse_root).await);
-        }
-        if tags.is_some() && roots.iter().all(is_unchanged) {
-            return None;
-        }
-        for (path, root) in ROOTS.into_iter().zip(&mut roots) {
-            if is_unchanged(root) {
-                *root = self.read(path, None, documents::parse_root).await;
-            }
-        }
-        Some(roots)
-    }
-
-    /// Servers before 1.26, and those behind a proxy that drops the Accept header, have one
-    /// document per group and version.
-    async fn ask_versions(&self, catalog: &mut Catalog, versions: Vec<String>) {
-        let answers = stream::iter(versions).map(async |api_version| {
-            let root = if api_version.contains('/') {
-                "/apis"
-            } else {
-                "/api"
-            };
-            let path = format!("{root}/{api_version}");
-            let answer = self
-                .read(&path, None, |body| {
-                    documents::parse_version(&api_version, body)
-                })
-                .await;
-            (api_version, answer)
-        });
-        let answers: Vec<_> = answers.buffered(CONCURRENT_DOCUMENTS).collect().await;
-        for (api_version, answer) in answers {
-            match answer {
-                Ok((resources, _)) => catalog.add(resources),
-                Err(error) => catalog.fail(api_version, error.to_string()),
-            }
-        }
-    }
-
-    /// Reads a document, unless it is still the one with this tag: then the error's code is 304.
-    async fn read<T>(
-        &self,
-        path: &str,
-        tag: Option<&HeaderValue>,
-        parse: impl Fn(&[u8]) -> serde_json::Result<T>,
-    ) -> Result<Tagged<T>, RequestError> {
-        let answer = match self.get(path, ACCEPT, tag).await {
-            // The server is too old or too strict to ignore the media types it does not know.
-            Err(error) if error.code() == Some(406) => {
-                self.get(path, "application/json", None).await?
-            }
-            answer => answer?,
-        };
-        let parsed = parse(&answer.body).map_err(RequestError::Answer)?;
-        Ok((parsed, answer.tag))
-    }
-
-    async fn get(
-        &self,
-        path: &str,
-        accept: &str,
-        tag: Option<&HeaderValue>,
-    ) -> Result<Answer, RequestError> {
-        let mut request = http::Request::get(path).header(http::header::ACCEPT, accept);
-        if let Some(tag) = tag {
-            request = request.header(http::header::IF_NONE_MATCH, tag);
-        }
-        let request = request
-            .body(Vec::new())
-            .map_err(|error| RequestError::Transport(kube::Error::HttpError(error)))?;
-        let terms = Terms {
-            deadline: DEADLINE,
-            limit: MAX_DOCUMENT,
-            can_repeat: CanRepeat::Read,
-            plugin: None,
-            needs_right: false,
-        };
-        self.client.fetch_tagged(&request, terms).await
-    }
 }
 
-/// Whether the document is the one whose tag was named.
-fn is_unchanged<T>(answer: &Result<T, RequestError>) -> bool {
-    let error = answer.as_ref().err();
-    error.and_then(RequestError::code) == Some(304)
+/// The resource of a kind, or the one that takes objects of this kind at a subresource.
+fn find(
+    catalog: &Catalog,
+    kind: &Kind,
+    subresource: Option<&str>,
+) -> Result<Option<Arc<Resource>>, DiscoveryError> {
+    match subresource {
+        Some(subresource) => catalog.get_owner(kind, subresource),
+        None => Ok(catalog.get(kind)),
+    }
 }
 
 fn kinds_of(catalog: &Catalog) -> Vec<ServedKind> {

@@ -29,7 +29,7 @@ pub use settings::WatchSettings;
 pub use sink::{CacheSink, WatchState};
 
 use crate::client::Client;
-use crate::discovery::Resource;
+use crate::discovery::{KindSigns, Resource};
 use error::WatchFailure;
 use machine::{
     CompleteList, FailureClass, NextRequest, Order, Paging, Probed, Unfinished, WatchEnd,
@@ -53,6 +53,8 @@ pub struct ListWatch {
     report: StateReport,
     alarm: Listener,
     answers: ProbeAnswers,
+    /// Is told when a watch was cut off: the server may be another, which serves other kinds.
+    signs: Arc<KindSigns>,
     /// When it was last known, by a list or a probe, that the server has not gone back.
     checked: Instant,
 }
@@ -98,6 +100,7 @@ impl ListWatch {
             report: StateReport::new(informer_key),
             alarm: Listener::new(Alarm::default()),
             answers: ProbeAnswers::default(),
+            signs: Arc::default(),
             checked: Instant::now(),
         }
     }
@@ -140,6 +143,13 @@ impl ListWatch {
         loop {
             self.run_until_gone(sink).await;
         }
+    }
+
+    /// Tells these signs when a watch is cut off.
+    #[must_use]
+    pub(crate) fn telling(mut self, signs: Arc<KindSigns>) -> Self {
+        self.signs = signs;
+        self
     }
 
     /// Runs until the server no longer serves the path, or until objects of the other scope come
@@ -299,6 +309,9 @@ impl ListWatch {
         self.note_reread();
         let mut lines = 0;
         let ended = self.deliver(&mut connection, &mut lines, sink).await;
+        if matches!(ended, Ok(WatchEnd::Closed)) && connection.is_early() {
+            self.signs.cut();
+        }
         // Close the connection before the delay starts.
         drop(connection);
         let pause = self.ended(&ended, started, lines, sink);
@@ -322,6 +335,9 @@ impl ListWatch {
             Ok(end) => *end,
             Err(failure) => self.machine.end_of(failure.class),
         };
+        if end == WatchEnd::Failed(FailureClass::Lost) {
+            self.signs.cut();
+        }
         let delay = self.machine.watch_ended(end, started.elapsed(), lines);
         match ended {
             Err(failure) if end != WatchEnd::Unproven => self.failed(failure, delay, sink),

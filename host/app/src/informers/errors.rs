@@ -41,6 +41,12 @@ impl WatchErrors {
         all
     }
 
+    /// Whether the cache of an informer may be behind.
+    pub fn is_behind(&self, informer_key: &InformerKey) -> bool {
+        let place = (informer_key.clone(), Role::Follower);
+        self.lock().contains_key(&place)
+    }
+
     /// Sets or clears an error. Returns whether there was one before. Does nothing for a retired
     /// list-watch.
     pub(super) fn set(

@@ -144,6 +144,18 @@ impl HubSink {
         })
     }
 
+    /// False for what is known: a bookmark, or the deletion of an object that has gone, which a
+    /// watch may bring once more.
+    fn is_news(&self, delta: &Delta) -> bool {
+        let Delta::Delete { key, .. } = delta else {
+            return !matches!(delta, Delta::Bookmark(_));
+        };
+        self.shared.read(Cause::Change, |hub| {
+            let cache = &hub.snapshot().informers[self.feed.id];
+            cache.get(key.parts()).is_some() || cache.unreadable().contains_key(key)
+        })
+    }
+
     /// Returns whether there was an error before.
     fn set_error(&self, reason: Option<String>) -> bool {
         let Feed {
@@ -212,8 +224,7 @@ impl CacheSink for HubSink {
 
     fn apply(&mut self, delta: Delta) {
         self.note_unreadable(&delta);
-        let is_news = !matches!(delta, Delta::Bookmark(_));
-        if is_news && defines_kinds(&self.feed.informer_key.kind) {
+        if defines_kinds(&self.feed.informer_key.kind) && self.is_news(&delta) {
             self.shared.redefine_kinds();
         }
         let apply = || self.feed.apply(&self.shared, delta);

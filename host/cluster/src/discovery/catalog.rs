@@ -120,8 +120,13 @@ impl Catalog {
 
     /// The tags of the two documents, if these say all that is known.
     pub(super) fn tags_of_all(&self) -> Option<&[HeaderValue]> {
-        let is_all = self.tags.len() == super::ROOTS.len() && self.forgotten.is_empty();
+        let is_all = self.tags.len() == super::asking::ROOTS.len() && self.forgotten.is_empty();
         is_all.then_some(&self.tags[..])
+    }
+
+    /// True if all of the server has answered, and nothing of it has turned out to be wrong.
+    pub(super) fn is_whole(&self) -> bool {
+        self.failures.is_empty() && self.forgotten.is_empty()
     }
 
     pub(super) fn remove(&mut self, kind: &Kind) {

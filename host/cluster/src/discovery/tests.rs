@@ -1,3 +1,4 @@
+mod told;
 mod unchanged;
 
 use serde_json::{Value, json};

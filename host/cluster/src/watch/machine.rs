@@ -38,7 +38,8 @@
 //!   that ends within a second without an event. Either the position is still good, or a 410
 //!   reports that it is not. client-go lists again.
 //! - The watch of a quiet kind is requested for nine seconds, not for five to ten minutes: see
-//!   `WatchSettings::quiet_timeout`.
+//!   `WatchSettings::quiet_timeout`. Now and then it begins right before the position, so that a
+//!   server at which nothing happens has something to say.
 //! - After two streams that broke before they were complete, a list is tried, because its pages
 //!   need not all arrive over one connection.
 

@@ -1,5 +1,6 @@
 mod alarms;
 mod bounds;
+mod cut;
 mod faults;
 mod limits;
 mod liveness;

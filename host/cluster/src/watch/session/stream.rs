@@ -11,6 +11,9 @@ use crate::watch::wire::lines::{LineRead, Lines};
 /// How much longer than requested the server may take to close a watch.
 const OVERTIME: Duration = Duration::from_secs(30);
 
+/// A watch that ends at most this much before its time ends as agreed: clocks differ.
+const EARLY: Duration = Duration::from_millis(500);
+
 /// An open connection.
 pub(crate) struct WatchStream {
     lines: Lines,
@@ -42,6 +45,11 @@ impl WatchStream {
     /// When it is closed at the latest.
     pub(super) fn until(&self) -> Instant {
         self.until
+    }
+
+    /// True if it has ended, and its time was not over.
+    pub(crate) fn is_early(&self) -> bool {
+        Instant::now() + EARLY + OVERTIME < self.until
     }
 
     /// The next line, as long as the connection may last.
