@@ -115,14 +115,14 @@ impl Discovery {
         kind: &Kind,
         subresource: Option<&str>,
     ) -> Result<Arc<Resource>, DiscoveryError> {
-        let catalog = self.catalog();
-        let catalog = catalog.filter(|catalog| !catalog.has_forgotten(kind));
-        match catalog {
-            Some(catalog) if self.is_current(FRESH).await => {
+        let is_current = self.is_current(FRESH).await;
+        let catalog = self.catalog().filter(|_| is_current);
+        match catalog.filter(|catalog| !catalog.has_forgotten(kind)) {
+            Some(catalog) => {
                 let found = find(&catalog, kind, subresource)?;
                 found.ok_or_else(|| catalog.absence(kind))
             }
-            _ => self.resolve_write(kind, subresource).await,
+            None => self.resolve_write(kind, subresource).await,
         }
     }
 
@@ -172,12 +172,12 @@ impl Discovery {
     /// of other kinds, or for [`ABSENT_FOR`], so that asking again and again costs little.
     async fn lists(&self, kind: &Kind, subresource: Option<&str>) -> Result<bool, DiscoveryError> {
         let find = |catalog: &Catalog| find(catalog, kind, subresource);
-        let known = self.catalog();
-        let is_known = |catalog: &Arc<Catalog>| find(catalog).is_ok_and(|found| found.is_some());
-        if known.as_ref().is_some_and(is_known) {
+        let is_known = |catalog: Arc<Catalog>| find(&catalog).is_ok_and(|found| found.is_some());
+        if self.catalog().is_some_and(is_known) {
             return Ok(true);
         }
         let is_fresh = self.is_current(ABSENT_FOR).await;
+        let known = self.catalog();
         let catalog = match known.filter(|known| !known.has_forgotten(kind)) {
             Some(catalog) if is_fresh => catalog,
             // While the server does not answer, nothing comes.

@@ -1,3 +1,4 @@
+use futures::FutureExt;
 use pilothouse_core::{
     ControllerSettings, Detail, Hub, Kind, Limits, Listing, Manifest, Object, Outcome, Plugin,
     PluginId, ReadDeclaration, Reader, Request, RunError,
@@ -41,12 +42,17 @@ fn listed(names: &[&str], at: u64, detail: Detail) -> Delta {
 
 /// Adds a plugin that reads these fields of pods.
 fn join(shared: &Shared, name: &str, fields: &[&str]) -> PluginId {
+    join_for(shared, pods(), name, fields)
+}
+
+/// Adds a plugin that reads these fields of a kind.
+fn join_for(shared: &Shared, kind: Kind, name: &str, fields: &[&str]) -> PluginId {
     let fields = fields.iter().copied().map(str::to_owned);
     let manifest = Manifest {
         name: name.into(),
         version: "1.0.0".into(),
         reconciles: vec![],
-        reads: vec![ReadDeclaration::new(pods(), fields.collect())],
+        reads: vec![ReadDeclaration::new(kind, fields.collect())],
         indexes: vec![],
         writes: vec![],
         limits: Limits::default(),
@@ -62,17 +68,24 @@ struct Rig {
     shared: Arc<Shared>,
     id: InformerId,
     plugin: PluginId,
+    kind: Kind,
     watch_errors: WatchErrors,
 }
 
 impl Rig {
     fn new() -> Self {
+        Self::of(pods())
+    }
+
+    /// The same with another kind.
+    fn of(kind: Kind) -> Self {
         let shared = Arc::new(Shared::new(1));
-        let plugin = join(&shared, "whole", &[]);
+        let plugin = join_for(&shared, kind.clone(), "whole", &[]);
         let wanted = shared.read(Cause::Change, Hub::wanted);
         Self {
             id: *wanted.keys().next().unwrap(),
             plugin,
+            kind,
             shared,
             watch_errors: WatchErrors::default(),
         }
@@ -93,7 +106,7 @@ impl Rig {
             task: tokio::spawn(std::future::pending::<()>()).abort_handle(),
             is_retired: Arc::default(),
         };
-        let informer_key = InformerKey::all(pods());
+        let informer_key = InformerKey::all(self.kind.clone());
         let is_retired = follower.is_retired.clone();
         let feed = Feed::new(
             self.id,
@@ -206,4 +219,30 @@ async fn a_plugin_that_comes_back_before_less_was_listed_is_synced_again() {
     new.apply(listed(&["a"], 11, Detail::Full));
     assert!(rig.is_whole());
     assert!(matches!(rig.begin(&mut running), Begin::Nothing));
+}
+
+/// Whether a definition's deletion, or its coming, makes the host look for kinds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_that_comes_or_goes_is_news_and_its_deletion_once_more_is_none() {
+    let kind = Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    let rig = Rig::of(kind.clone());
+    let (mut sink, _) = rig.sink(Detail::Full, None);
+    let is_news = |sink: &mut HubSink, delta| {
+        sink.apply(delta);
+        rig.shared.kinds_redefined().now_or_never().is_some()
+    };
+    let json = r#"{"metadata":{"name":"a","resourceVersion":"11"}}"#;
+    let comes = Object::parse(&kind, json, &Schema::default()).unwrap();
+    let goes = |version: &str| Delta::Delete {
+        key: ObjectKey::new("", "a"),
+        resource_version: ResourceVersion::new(version),
+    };
+    assert!(is_news(&mut sink, listed(&[], 10, Detail::Full)));
+    assert!(is_news(&mut sink, Delta::Upsert(comes)));
+    assert!(is_news(&mut sink, goes("12")));
+    assert!(!is_news(&mut sink, goes("12")));
+    assert!(!is_news(
+        &mut sink,
+        Delta::Bookmark(ResourceVersion::new("13"))
+    ));
 }
