@@ -41,7 +41,8 @@ pub fn rehearse(
     rehearse_serving(plugin, objects, &[], key, now)
 }
 
-/// As [`rehearse`], in a cluster that serves these kinds as they say, and all others with every verb.
+/// As [`rehearse`], in a cluster that serves these kinds as they say, and all others with every
+/// verb.
 pub fn rehearse_serving(
     plugin: Arc<dyn Plugin>,
     objects: &[Value],
@@ -142,8 +143,8 @@ fn defined(object: &Value, verbs: &str) -> Option<ServedKind> {
     })
 }
 
-/// Has a plugin with patterns watch the kinds of these objects, which are served with every verb, but
-/// for those of `others`.
+/// Has a plugin with patterns watch the kinds of these objects, which are served with every verb,
+/// but for those of `others`.
 fn serve_kinds(hub: &mut Hub, plugin: PluginId, objects: &[Value], others: &[ServedKind]) {
     if !hub.wants_kinds() {
         return;

@@ -1,10 +1,10 @@
 //! Knows which kinds the server serves and under which paths: built-in kinds, CRDs and the kinds of
 //! aggregated API servers.
 //!
-//! The answer is kept until a kind is requested that it does not contain, and by those who ask again
-//! and again, as long as nothing tells of other kinds (`signs`). A group whose own server
-//! is down hides no other group (client-go's `TestAggregatedServerGroupsAndResourcesWithErrors`).
-//! The kinds of such a group are reported as unanswered, not as unknown.
+//! The answer is kept until a kind is requested that it does not contain, and by those who ask
+//! again and again, as long as nothing tells of other kinds (`signs`). A group whose own server is
+//! down hides no other group (client-go's `TestAggregatedServerGroupsAndResourcesWithErrors`). The
+//! kinds of such a group are reported as unanswered, not as unknown.
 //!
 //! Whoever asks again names the documents that it has (`If-None-Match`, as client-go's cached
 //! discovery does), and the server sends them only if they have changed.

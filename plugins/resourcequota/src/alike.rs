@@ -1,5 +1,5 @@
-//! Pods that are alike: of the same spec and status, as far as the controller sees them. Those of one
-//! workload mostly are, and what a pod uses is worked out once for all of them.
+//! Pods that are alike: of the same spec and status, as far as the controller sees them. Those of
+//! one workload mostly are, and what a pod uses is worked out once for all of them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -83,8 +83,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Another owner has to be there, as far as the host knew. Otherwise the object would have to be
-    /// deleted, or left alone.
+    /// Another owner has to be there, as far as the host knew. Otherwise the object would have to
+    /// be deleted, or left alone.
     fn kept_by_another(&mut self, change: &Change<'_>, at: Instant) {
         let before = change.before;
         let standings = self.history.standings(before);

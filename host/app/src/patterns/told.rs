@@ -7,7 +7,8 @@ use pilothouse_core::{Cache, Hub, InformerKey, Kind, Object};
 use crate::informers::WatchErrors;
 
 /// kube-aggregator labels the APIServices that it makes itself, and deletes any others that are
-/// labelled so: they are for kinds that the API server serves itself, those of definitions included.
+/// labelled so: they are for kinds that the API server serves itself, those of definitions
+/// included.
 const MADE_BY_AGGREGATOR: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 /// True if objects of this kind say which kinds there are.

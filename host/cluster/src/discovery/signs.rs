@@ -7,8 +7,8 @@
 //! - A server of its own behind an APIService may serve more kinds or fewer without a word.
 //!   kube-aggregator, too, looks each minute.
 //! - Another API server may have taken this one's place, or a newer version. A watch that ends
-//!   otherwise than as agreed says so. Of several API servers not each has a watch of this host, and
-//!   they are upgraded one after the other, so the next hour is doubtful.
+//!   otherwise than as agreed says so. Of several API servers not each has a watch of this host,
+//!   and they are upgraded one after the other, so the next hour is doubtful.
 
 use std::time::Duration;
 

@@ -22,8 +22,8 @@ pub struct WatchSettings {
     /// abandoned.
     pub quiet_limit: Duration,
     /// How long the server is asked to keep the watch of a quiet kind open. Less than
-    /// `quiet_limit`, so that a live server always sends something in time: the end, and two seconds
-    /// before it a bookmark if it has come further than where the watch began.
+    /// `quiet_limit`, so that a live server always sends something in time: the end, and two
+    /// seconds before it a bookmark if it has come further than where the watch began.
     pub quiet_timeout: Duration,
     /// How long the server is asked to keep any other watch open: uniformly within this range, so
     /// that they do not all end at once (`TestWatchTimeout`).

@@ -174,8 +174,8 @@ impl Quantity {
     }
 }
 
-/// So many billionths without the zeros at the end, and the power of ten of what is left. In a guest
-/// a division of 128 bits costs many instructions, so there are few of them.
+/// So many billionths without the zeros at the end, and the power of ten of what is left. In a
+/// guest a division of 128 bits costs many instructions, so there are few of them.
 fn without_zeros(nano: i128) -> (i128, i32) {
     let (mut amount, mut exponent) = (nano, -9);
     if amount % NANO == 0 {

@@ -27,8 +27,8 @@ impl Reader {
         Some(object.resource_version().clone())
     }
 
-    /// What was given by [`with_fetched`](Self::with_fetched), and the objects that were asked about
-    /// and are not among them. If there are any, nothing that was decided counts.
+    /// What was given by [`with_fetched`](Self::with_fetched), and the objects that were asked
+    /// about and are not among them. If there are any, nothing that was decided counts.
     pub fn take_unfetched(&mut self) -> (FetchedObjects, Vec<UnwatchedObject>) {
         let unfetched = std::mem::take(&mut self.unfetched);
         let mut known = std::mem::take(&mut self.fetched);
