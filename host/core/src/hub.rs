@@ -536,8 +536,16 @@ impl Hub {
             self.doubts.forget_answer(informer);
         }
         let is_step = matches!(delta, Delta::Upsert(_));
+        let is_list = matches!(delta, Delta::Replace(_));
+        let before = is_list.then(|| cache.resource_version().clone());
         let changes = cache.apply(delta);
-        self.spread_all(informer, changes, is_step, priority, now)
+        let count = self.spread_all(informer, changes, is_step, priority, now);
+        if let Some(before) = &before {
+            for controller in self.controllers.values_mut() {
+                controller.listed(informer, before, &self.snapshot, now);
+            }
+        }
+        count
     }
 
     /// Counts that an informer's list-watch has dropped something older than its cache.
@@ -743,6 +751,12 @@ impl Hub {
     ) -> Option<Rehearsal> {
         let controller = self.controllers.get(&plugin)?;
         Some(controller.rehearse(key, &self.snapshot, wall_clock_ms))
+    }
+
+    /// Whether a key of this plugin is to run, now or later.
+    pub fn is_queued(&self, plugin: PluginId, key: &SubjectKey) -> bool {
+        let controller = self.controllers.get(&plugin);
+        controller.is_some_and(|controller| controller.is_queued(key))
     }
 
     /// Gives the key of a reconcile back. After a failure it runs again with back-off, unless the

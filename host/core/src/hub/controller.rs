@@ -41,7 +41,7 @@ use crate::access::scope::{PatternKind, Scope};
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Subscribed, Subscription};
 use crate::model::division::DividedBy;
-use crate::model::key::{Kind, ObjectKey};
+use crate::model::key::{Kind, ObjectKey, ResourceVersion};
 use crate::model::manifest::Manifest;
 use crate::model::served_kind::ServedKind;
 use crate::model::subject_key::SubjectKey;
@@ -608,9 +608,28 @@ impl Controller {
         self.keys.repair_ended(fetch, states, is_answered, now);
     }
 
+    /// Whether a key is to run, now or later.
+    pub fn is_queued(&self, key: &SubjectKey) -> bool {
+        self.keys.is_queued(key)
+    }
+
     /// Releases the held keys whose writes an informer's cache now shows.
     pub fn open_gates(&mut self, informer: InformerId, snapshot: &Snapshot) {
         self.keys.open_gates(informer, snapshot);
+    }
+
+    /// An informer's cache has been listed; `before` is its version before: see [`Keys::listed`].
+    pub fn listed(
+        &mut self,
+        informer: InformerId,
+        before: &ResourceVersion,
+        snapshot: &Snapshot,
+        now: Time,
+    ) {
+        if self.installed.uses(informer) {
+            let cache = &snapshot.informers[informer];
+            self.keys.listed(informer, before, cache, now);
+        }
     }
 
     /// The guest has ended. Registers its reads. Queues the key again if something it read has

@@ -74,6 +74,16 @@ impl Awaited {
         }
     }
 
+    /// Whether the object that was written has gone again without a change that shows it: a list
+    /// passes over what was created and deleted before it.
+    pub fn has_gone_unseen(&self, snapshot: &Snapshot) -> bool {
+        let cache = &snapshot.informers[self.informer];
+        matches!(self.sign, Sign::Version(_))
+            && !cache.informer_key().is_narrowed()
+            && cache.get(self.key.parts()).is_none()
+            && self.is_visible(snapshot)
+    }
+
     fn question(&self, snapshot: &Snapshot) -> Question {
         let mut question = Question::of(snapshot, self.informer, self.key.clone());
         if let Sign::Deletion(uid) | Sign::End(uid) = &self.sign {

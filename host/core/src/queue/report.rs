@@ -31,6 +31,12 @@ impl WorkQueue {
         matches!(state, Some(State::Pending { .. }))
     }
 
+    /// Whether a key that does not run is to run, now or later.
+    pub fn is_queued(&self, key: &SubjectKey) -> bool {
+        let state = self.entries.get(key).map(|entry| &entry.state);
+        state.is_some_and(|state| !matches!(state, State::Idle | State::Running { .. }))
+    }
+
     /// How many keys run.
     pub fn running(&self) -> usize {
         self.running.len()

@@ -4,11 +4,12 @@
 use super::changed::KeyedChange;
 use super::loops::{LoopingKey, Loops, WrittenState};
 use super::sweep::{Sweep, SweepStep};
-use crate::cache::Change;
-use crate::cache::snapshot::Snapshot;
+use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::cache::{Cache, Change};
 use crate::hub::duties::Duty;
 use crate::hub::subject::SubjectKind;
 use crate::hub::subjects::Subjects;
+use crate::model::key::ResourceVersion;
 use crate::model::subject_key::SubjectKey;
 use crate::queue::backoff::Backoff;
 use crate::queue::{LOW, NORMAL, Priority, Taken, Time, WorkQueue};
@@ -256,6 +257,20 @@ impl DueKeys {
         ended.looping
     }
 
+    /// An informer's cache has been listed; `before` is its version before. Queues the keys that
+    /// have written an object which has gone unseen.
+    pub fn listed(
+        &mut self,
+        informer: InformerId,
+        before: &ResourceVersion,
+        cache: &Cache,
+        now: Time,
+    ) {
+        for key in self.loops.bereft(informer, before, cache) {
+            self.wake_otherwise(&key, NORMAL, now);
+        }
+    }
+
     /// A reconcile has ended and could write nothing.
     pub fn wrote_nothing(&mut self, key: &SubjectKey, now: Time) {
         let again = self.loops.forget(key);
@@ -283,6 +298,7 @@ impl DueKeys {
     /// Forgets all keys but those that a plugin with these kinds can have.
     pub fn retain(&mut self, subjects: &Subjects) {
         self.queue.retain(|key| subjects.has(key));
+        self.loops.retain(|key| subjects.has(key));
         if subjects.is_singleton() {
             self.sweeps.clear();
         }

@@ -13,6 +13,7 @@ use super::ready::{ReadyKey, ReadyKeys};
 use super::recorded::RecordedReads;
 use super::records::KeyRecords;
 use super::suspects::{SUSPECT_AFTER, Suspects};
+use crate::cache::Cache;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::changelog::Missed;
 use crate::hub::duties::Duty;
@@ -21,7 +22,7 @@ use crate::hub::reconcile::{End, Finished, Ran, ReconcileError, Remembered, Runn
 use crate::hub::status::{BrokenKey, KeysStatus, MAX_LISTED};
 use crate::hub::subjects::Subjects;
 use crate::hub::{Fetch, Garbage, Known, PluginId, Purpose, Question};
-use crate::model::key::ObjectKey;
+use crate::model::key::{ObjectKey, ResourceVersion};
 use crate::model::outcome::Effect;
 use crate::model::subject_key::SubjectKey;
 use crate::plan::accepted::Trace;
@@ -233,6 +234,19 @@ impl Keys {
             self.ready.due.wake_otherwise(&key, NORMAL, present.now);
         }
         comparisons
+    }
+
+    /// An informer's cache has been listed: see [`DueKeys::listed`].
+    ///
+    /// [`DueKeys::listed`]: super::due::DueKeys::listed
+    pub fn listed(
+        &mut self,
+        informer: InformerId,
+        before: &ResourceVersion,
+        cache: &Cache,
+        now: Time,
+    ) {
+        self.ready.due.listed(informer, before, cache, now);
     }
 
     /// Stops waiting for writes that only informers which are not kept would show.
@@ -579,6 +593,9 @@ impl Keys {
         let wrote = awaited.iter().filter_map(written).collect();
         let due = &mut self.ready.due;
         let looping = due.wrote(key, wrote, has_succeeded, snapshot, now);
+        if awaited.iter().any(|it| it.has_gone_unseen(snapshot)) {
+            due.wake_otherwise(key, NORMAL, now);
+        }
         self.records.set_effects(key, executed.effects);
         looping
     }
@@ -649,6 +666,11 @@ impl Keys {
     /// From now on only what is due is finished.
     pub fn drain(&mut self, snapshot: &Snapshot) {
         self.ready.due.drain(snapshot);
+    }
+
+    /// Whether a key is to run, now or later.
+    pub fn is_queued(&self, key: &SubjectKey) -> bool {
+        self.ready.due.queue.is_queued(key)
     }
 
     /// Whether nothing is running, and nothing due.

@@ -17,8 +17,8 @@ use serde_json::Value;
 
 use super::changed::KeyedChange;
 use super::records::REQUEUE_STREAK;
-use crate::cache::Change;
 use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::cache::{Cache, Change};
 use crate::model::key::{ObjectKey, ResourceVersion};
 use crate::model::subject_key::SubjectKey;
 use crate::queue::{Priority, Time};
@@ -57,10 +57,19 @@ impl WrittenState {
     /// Whether no change to this state can come any more.
     fn is_passed(&self, snapshot: &Snapshot) -> bool {
         let cache = snapshot.informers.get(self.informer);
-        cache.is_none_or(|cache| {
-            let have = cache.resource_version();
-            self.version == *have || self.version.is_at_most(have)
-        })
+        cache.is_none_or(|cache| self.is_in(cache.resource_version()))
+    }
+
+    /// Whether a cache of this version has come to the state, or further.
+    fn is_in(&self, version: &ResourceVersion) -> bool {
+        self.version == *version || self.version.is_at_most(version)
+    }
+
+    /// Whether a list that has brought its cache further than `before` shows no such object.
+    fn is_gone(&self, cache: &Cache, before: &ResourceVersion) -> bool {
+        !self.is_in(before)
+            && self.is_in(cache.resource_version())
+            && cache.get(self.key.parts()).is_none()
     }
 }
 
@@ -272,6 +281,25 @@ impl Loops {
             looping: (cycle.runs == SLOW_AFTER).then(|| looping(key, cycle)),
             again,
         }
+    }
+
+    /// The keys that have written an object which a list does not show: somebody has deleted it
+    /// before any watch has brought it, so no change tells. `before`: the version of the informer's
+    /// cache before the list.
+    pub fn bereft(
+        &self,
+        informer: InformerId,
+        before: &ResourceVersion,
+        cache: &Cache,
+    ) -> Vec<SubjectKey> {
+        if cache.informer_key().is_narrowed() {
+            return Vec::new();
+        }
+        let is_gone =
+            |state: &WrittenState| state.informer == informer && state.is_gone(cache, before);
+        let keys = self.keys.iter();
+        let bereft = keys.filter(|(_, cycle)| cycle.wrote.iter().any(is_gone));
+        bereft.map(|(key, _)| key.clone()).collect()
     }
 
     /// Drops the keys that nothing of their own can queue any more, if there are many keys.

@@ -112,6 +112,49 @@ fn an_outcome_with_a_failed_write_is_not_settled() {
 }
 
 #[test]
+fn what_is_deleted_before_a_watch_brings_it_runs_its_key() {
+    let empty = |rig: &Rig| {
+        Delta::Replace(Listing {
+            resource_version: ResourceVersion::new(&rig.version.to_string()),
+            ..Listing::default()
+        })
+    };
+    for is_list_faster in [true, false] {
+        let mut rig = Rig::with(manifest("p"), lists_and_is_settled);
+        rig.put(&service(), "web", "");
+        let reconcile = rig.take().unwrap();
+        let writing = rig.ran(reconcile);
+        let accepted = AcceptedWrite {
+            kind: pod(),
+            key: ObjectKey::new("default", "x"),
+            trace: next_version(&rig),
+        };
+        let executed = Executed {
+            accepted: vec![accepted],
+            ..Executed::default()
+        };
+        rig.version += 2;
+        let id = rig.id(&pod());
+        if is_list_faster {
+            rig.hub.apply(id, empty(&rig), rig.now);
+        }
+        rig.end(writing, executed);
+        if !is_list_faster {
+            assert_eq!(rig.run(), NONE);
+            rig.hub.apply(id, empty(&rig), rig.now);
+        }
+        assert_eq!(
+            rig.run(),
+            ["web"],
+            "list before the answer: {is_list_faster}"
+        );
+        rig.version += 1;
+        rig.hub.apply(id, empty(&rig), rig.now);
+        assert_eq!(rig.run(), NONE, "it has been told");
+    }
+}
+
+#[test]
 fn a_list_that_shows_what_it_has_written_runs_it() {
     let mut rig = having_written();
     let object = rig.object(&pod(), "x", r#""app":"web","by":"another""#);
@@ -191,6 +234,8 @@ struct Story {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
+    /// The version at which it was created, which makes its uid.
+    born: u64,
     version: u64,
     input: u32,
     output: Option<String>,
@@ -284,6 +329,7 @@ impl Story {
         self.rig.version += 1;
         let version = self.rig.version;
         let state = self.world.entry((is_pod, name)).or_insert(State {
+            born: version,
             version,
             input: 0,
             output: None,
@@ -307,8 +353,8 @@ impl Story {
         let output = state.output.as_ref();
         let output = output.map_or(String::new(), |output| format!(r#","out":"{output}""#));
         let json = format!(
-            r#"{{"metadata":{{"namespace":"default","name":"{name}","uid":"u","resourceVersion":"{}","labels":{{"in":"{}"{output}}}}}}}"#,
-            state.version, state.input
+            r#"{{"metadata":{{"namespace":"default","name":"{name}","uid":"{}","resourceVersion":"{}","labels":{{"in":"{}"{output}}}}}}}"#,
+            state.born, state.version, state.input
         );
         Object::parse(&kind, &json, &self.rig.hub.schema(self.rig.id(&kind))).unwrap()
     }

@@ -88,6 +88,30 @@ fn the_keys_of_a_kind_go_with_it_and_come_back_with_it() {
 }
 
 #[test]
+fn a_key_that_was_settling_when_its_kind_went_runs_when_its_object_comes_back() {
+    let mut rig = Rig::default();
+    rig.join_with(of_all("p"), &settings(), |_, _| {
+        let mut outcome = Outcome::default();
+        outcome.follow_up.is_settled = true;
+        Ok(outcome)
+    });
+    rig.serve(&[kind("A"), kind("B")]);
+    rig.widen(10);
+    rig.list(&kind("A"), &[]);
+    rig.list(&kind("B"), &["b"]);
+    let reconcile = rig.take().unwrap();
+    let writing = rig.ran(reconcile);
+    rig.serve(&[kind("A")]);
+    rig.end(writing, Executed::default());
+    rig.serve(&[kind("A"), kind("B")]);
+    rig.widen(10);
+    rig.list(&kind("B"), &[]);
+    assert!(rig.run().is_empty());
+    rig.put(&kind("B"), "b", "");
+    assert_eq!(rig.run(), ["b"]);
+}
+
+#[test]
 fn the_keys_of_a_kind_that_another_plugin_has_had_listed_run_though_nothing_changes() {
     let mut rig = Rig::default();
     let mut named = manifest("named");
