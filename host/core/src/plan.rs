@@ -72,6 +72,8 @@ pub struct Plan {
     warnings: BTreeSet<String>,
     /// What the server must confirm first. Empty if nothing is written.
     confirmed: Confirmed,
+    /// See [`is_settled`](Self::is_settled).
+    is_settled: bool,
 }
 
 /// Steps that do not depend on each other, but for those on one object.
@@ -292,7 +294,9 @@ pub fn plan(
         chains,
         warnings,
         confirmed,
+        is_settled: outcome.follow_up.is_settled,
     };
+    plan.doubt_settled();
     let is_change = |write: &Write| !matches!(write.operation, Operation::Event { .. });
     if !plan.writes().any(is_change) {
         plan.confirmed = Confirmed::default();
@@ -353,6 +357,33 @@ impl Plan {
             What::Send { write, .. } => Some(write),
             What::Known(_) => None,
         })
+    }
+
+    /// Whether the key need not run for what is written: the outcome says so, and each write is
+    /// [of one state](Write::is_of_one_state) of its object. Otherwise the server's answer can be
+    /// the version of somebody else's change, which the key would never look at.
+    pub fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
+    /// Does not believe an outcome that says that it is settled if it cannot be told what it
+    /// changes.
+    fn doubt_settled(&mut self) {
+        if !self.is_settled {
+            return;
+        }
+        let mut writes = self.writes();
+        if let Some(write) = writes.find(|write| !write.is_of_one_state()) {
+            let warning = format!(
+                "the outcome says that it is settled, but a write of {} names no \
+                 resourceVersion, so what it changes cannot be told from what others change, and \
+                 the key runs again: update the object, or name the version that was read",
+                write.kind
+            );
+            drop(writes);
+            self.warnings.insert(warning);
+            self.is_settled = false;
+        }
     }
 
     /// Warnings for the operator or the plugin's author about an outcome that is carried out

@@ -104,7 +104,7 @@ impl<'a> Sync<'a> {
         self.memo.is_hinted &= unwanted.is_empty();
 
         let mut without_node = Vec::new();
-        let (mut room, mut is_complete) = (MOST, true);
+        let (mut room, mut is_complete) = (MOST, !ends);
         let mut outcome = Outcome::done();
         for address_type in types {
             let (of_type, others) = slices

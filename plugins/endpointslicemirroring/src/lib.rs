@@ -107,7 +107,7 @@ impl Controller for EndpointSliceMirroringController {
         }
         let mut outcome = changes.write(Outcome::done(), false)?;
         let writes = outcome.actions().next().is_some();
-        outcome.settled = writes;
+        outcome.settled = writes && !ends;
         Ok(events.into_iter().fold(outcome.always(), Outcome::with))
     }
 }

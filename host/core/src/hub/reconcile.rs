@@ -270,8 +270,13 @@ impl Ran {
 
     /// Whether its key need not run for what it is about to write.
     pub fn is_settled(&self) -> bool {
-        let decided = self.result.as_ref();
-        decided.is_ok_and(|(_, follow_up)| follow_up.is_settled)
+        self.plan().is_ok_and(Plan::is_settled)
+    }
+
+    /// All that it has read, and what follows its outcome, if that is settled.
+    pub fn settled(&self) -> Option<(&BTreeSet<Read>, &FollowUp)> {
+        let (_, follow_up) = self.result.as_ref().ok()?;
+        self.is_settled().then_some((&self.reads, follow_up))
     }
 
     /// The first read that was not allowed, for the audit log. The guest was told and may have

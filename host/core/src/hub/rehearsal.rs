@@ -5,6 +5,7 @@
 //! registers no reads and counts nothing. What the plugin may read and write, and what has to be
 //! sent, is decided by the same code as for a real reconcile.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::reconcile::PluginVersion;
@@ -13,6 +14,7 @@ use crate::model::outcome::Outcome;
 use crate::plan::confirm::Confirmed;
 use crate::plan::execution::Execution;
 use crate::plan::{Halt, PlanError};
+use crate::reads::read::Read;
 use crate::reads::reader::Reader;
 
 /// See the module's documentation. A copy goes on from the reads that have been made so far.
@@ -44,6 +46,15 @@ impl Rehearsal {
         let mut reader = self.reader.clone();
         let plan = self.version.plan(&self.request.key, outcome, &mut reader);
         plan.map(|mut plan| plan.take_confirmed())
+    }
+
+    /// All that a run with this outcome has read, if the host believes that it is settled: see
+    /// [`Plan::is_settled`](crate::Plan::is_settled).
+    pub fn settled(&self, outcome: &Outcome) -> Option<BTreeSet<Read>> {
+        let mut reader = self.reader.clone();
+        let plan = self.version.plan(&self.request.key, outcome, &mut reader);
+        plan.is_ok_and(|plan| plan.is_settled())
+            .then(|| reader.into_reads())
     }
 
     /// Plans this outcome, decided on what has been read, and begins to carry it out. An

@@ -23,6 +23,7 @@ mod absent;
 mod children_of_others;
 mod order;
 mod pairs;
+mod settled;
 mod stages;
 
 fn config_map() -> Kind {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::outcome::{ActionResult, PatchType, Propagation};
 
@@ -55,6 +57,35 @@ pub struct Write {
     pub subresource: Option<String>,
     /// The operation on the object.
     pub operation: Operation,
+}
+
+impl Write {
+    /// Whether it is of one state of its object: it creates the object, or names the
+    /// resourceVersion that it changes. Then the version in the server's answer is that of a state
+    /// which this write has made, or which the plugin has seen. Another write that changes nothing
+    /// is answered with the version of whoever wrote last.
+    pub fn is_of_one_state(&self) -> bool {
+        const VERSION: &str = "/metadata/resourceVersion";
+        let body = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+        match &self.operation {
+            // The host sends no update of a whole object without one.
+            Operation::Update { .. } if self.subresource.is_none() => true,
+            Operation::Apply { object, .. } | Operation::Update { object } => {
+                body(object).pointer(VERSION).is_some()
+            }
+            Operation::Patch { body: text, .. } => match body(text) {
+                Value::Array(steps) => steps
+                    .iter()
+                    .any(|step| step["op"] == "test" && step["path"] == VERSION),
+                patch => patch.pointer(VERSION).is_some(),
+            },
+            Operation::Create { .. } => true,
+            // Their answers are no versions, so no change counts as theirs.
+            Operation::Delete { .. } | Operation::DeleteAll { .. } | Operation::Event { .. } => {
+                true
+            }
+        }
+    }
 }
 
 /// An operation on an object.

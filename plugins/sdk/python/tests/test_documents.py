@@ -45,7 +45,7 @@ class Documents(unittest.TestCase):
     def test_the_guides_code_runs(self):
         names = {"__name__": "guide"}
         found = blocks(ROOT / "docs" / "plugins-python.md")
-        self.assertEqual(len(found), 11)
+        self.assertEqual(len(found), 12)
         for code in found:
             exec(compile(code, "plugins-python.md", "exec"), names)
             names.pop("Plugin", None)  # each stands for a module of its own

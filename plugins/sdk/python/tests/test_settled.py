@@ -54,25 +54,56 @@ class Settled(unittest.TestCase):
         self.assertIsNotNone(runs[0].error)
         self.assertEqual(cluster.object(COUNTER, "default", "a")["spec"]["to"], 7)
 
-    def test_what_somebody_else_has_changed_unseen_runs_it(self):
-        def copies(request, host):
-            counter = host.get(*request.key.of_kind(COUNTER)) or {"metadata": {}}
-            more = counter["metadata"].get("labels", {}).get("more", "none")
-            to = request.object["spec"]["to"]
-            return Outcome().settled().apply(thing(COUNTER, "a", spec={"to": to, "more": more}))
+    def test_an_apply_is_settled_if_it_is_of_one_version(self):
+        def copying(is_of_version):
+            def copies(request, host):
+                wanted = thing(COUNTER, "a", spec=request.object["spec"])
+                counter = host.get(*request.key.of_kind(COUNTER))
+                if counter and counter["spec"] == wanted["spec"]:
+                    return Outcome()
+                if counter and is_of_version:
+                    version = counter["metadata"]["resourceVersion"]
+                    wanted["metadata"]["resourceVersion"] = version
+                return Outcome().settled().apply(wanted)
 
-        copying = made(
-            copies, reconciles=GOAL, reads=[GOAL, COUNTER], writes=[Write(COUNTER, ["apply"])]
-        )
-        cluster = FakeCluster(copying, thing(GOAL, "a", spec={"to": 1}))
-        cluster.run_due()
-        changed = cluster.object(COUNTER, "default", "a")
-        changed["metadata"]["labels"] = {"more": "some"}
-        cluster.add_unseen(changed)
-        cluster.add(thing(GOAL, "a", spec={"to": 2}))
-        self.assertEqual(len(cluster.run_due()), 2)
-        counter = cluster.object(COUNTER, "default", "a")
-        self.assertEqual(counter["spec"], {"to": 2, "more": "some"})
+            writes = [Write(COUNTER, ["apply"])]
+            return made(copies, reconciles=GOAL, reads=[GOAL, COUNTER], writes=writes)
+
+        for is_of_version, runs in ((True, 1), (False, 2)):
+            cluster = FakeCluster(copying(is_of_version), thing(GOAL, "a", spec={"to": 7}))
+            cluster.run_due()
+            cluster.add(thing(GOAL, "a", spec={"to": 8}))
+            self.assertEqual(len(cluster.run_due()), runs)
+            self.assertEqual(cluster.object(COUNTER, "default", "a")["spec"]["to"], 8)
+
+    def test_an_outcome_is_not_held_to_what_others_change_after_it_was_decided(self):
+        cluster = self.cluster(7)
+        cluster.reconcile("default", "a")
+        cluster.add(thing(GOAL, "a", spec={"to": 8}))
+        cluster.write()
+        cluster = self.cluster(7, thing(COUNTER, "a", spec={"to": 3}))
+        cluster.add_unseen(thing(GOAL, "a", spec={"to": 8}), thing(COUNTER, "b"))
+        cluster.turn("default", "a")
+
+    def test_an_outcome_whose_next_run_would_read_more_or_at_another_time_is_not_settled(self):
+        def looks_later(request, host):
+            if host.get(*request.key.of_kind(COUNTER)) is None:
+                return Outcome().settled().create(thing(COUNTER, "a"))
+            host.get(COUNTER, "default", "b")
+            return Outcome()
+
+        def looks_again(request, host):
+            if host.get(*request.key.of_kind(COUNTER)) is None:
+                return Outcome().settled().create(thing(COUNTER, "a"))
+            return Outcome().requeue_after(60)
+
+        told = {looks_later: "would read what it has not", looks_again: "run again after 0:01:00"}
+        for controller, text in told.items():
+            writes = [Write(COUNTER, ["create"])]
+            plugin = made(controller, reconciles=GOAL, reads=[GOAL, COUNTER], writes=writes)
+            cluster = FakeCluster(plugin, thing(GOAL, "a"))
+            with self.assertRaisesRegex(AssertionError, text):
+                cluster.run_due()
 
     def test_an_outcome_that_leaves_something_to_do_is_not_settled(self):
         told = r"says that it is settled, but the next run would update"

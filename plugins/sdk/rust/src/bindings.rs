@@ -2018,8 +2018,13 @@ pub mod exports {
                     ///
                     /// For an outcome that makes things as they are to be, not for a step on the way. The host
                     /// takes the plugin's word for it, and does not look at what the server or a webhook has made
-                    /// of a write. It does not hold if a write fails, and not for deletions and for subresources
-                    /// whose answer is not the object.
+                    /// of a write. What this run has read is all that wakes the key, so a settled run reads what
+                    /// the next one would.
+                    ///
+                    /// It does not hold if a write fails, if a list shows what was written, and not for deletions
+                    /// and for subresources whose answer is not the object. Nor does it with an apply or a patch
+                    /// that names no resourceVersion: if that changes nothing, it is answered with the version of
+                    /// whoever wrote last, whose change could not be told from it.
                     pub settled: bool,
                     /// What the key's next request brings as `memo`: any text, of at most 64 KiB. Replacing it runs
                     /// nothing.

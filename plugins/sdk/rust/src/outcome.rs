@@ -123,9 +123,11 @@ impl Outcome {
     /// runs it in any case.
     ///
     /// For an outcome that makes things as they are to be, not for a step on the way: the host
-    /// takes the controller's word for it. It does not hold if a write fails, and not for
-    /// deletions. `FakeCluster` runs the key again after such an outcome, and panics if that would
-    /// write.
+    /// takes the controller's word for it. What this run has read is all that wakes the key, so it
+    /// reads what the next one would. It does not hold if a write fails, not for deletions, and
+    /// not with an apply or a patch that names no `metadata.resourceVersion`: what that changes
+    /// cannot be told from what others change. `FakeCluster` runs the key again after such an
+    /// outcome, and panics if that would write, read more, or ask for another time.
     #[must_use]
     pub fn settled(mut self) -> Self {
         self.settled = true;

@@ -1,5 +1,7 @@
 //! An outcome that says that it is settled is followed by no run, and has to tell the truth.
 
+use std::time::Duration;
+
 use pilothouse_sdk::testing::{Failing, FakeCluster, WriteError};
 use pilothouse_sdk::{
     Apply, Controller, Create, Failure, Host, Manifest, ObjectRef, Outcome, Request, Selection,
@@ -75,49 +77,127 @@ fn a_settled_outcome_with_a_failed_write_is_tried_again() {
     assert_eq!(counter(&cluster), 7);
 }
 
-/// Applies the goal, and what somebody else has labelled the counter with.
+/// Applies the goal to the counter, of whatever version that is, or of the one that it has read.
+fn copies(request: &Request, host: &dyn Host, is_of_version: bool) -> Result<Outcome, Failure> {
+    let goal = request.object::<Value>()?.unwrap_or_default();
+    let counter = host.get::<Value>(&request.key().of_kind(COUNTERS))?;
+    let mut wanted = object("Counter", goal["spec"]["to"].as_u64().unwrap_or_default());
+    if let Some(counter) = counter {
+        if counter["spec"] == wanted["spec"] {
+            return Ok(Outcome::done());
+        }
+        if is_of_version {
+            wanted["metadata"]["resourceVersion"] = counter["metadata"]["resourceVersion"].clone();
+        }
+    }
+    Ok(Outcome::done().with(Apply::new(&wanted)?).settled())
+}
+
+fn copying(name: &str) -> Manifest {
+    Manifest::new(name, "1.0.0", Selection::of(GOALS))
+        .reads_whole(GOALS)
+        .reads_whole(COUNTERS)
+        .writes(COUNTERS, [Verb::Apply])
+}
+
 struct Copies;
 
 impl Controller for Copies {
     fn manifest() -> Manifest {
-        Manifest::new("copies", "1.0.0", Selection::of(GOALS))
-            .reads_whole(GOALS)
-            .reads_whole(COUNTERS)
-            .writes(COUNTERS, [Verb::Apply])
+        copying("copies")
     }
 
     fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
-        let goal = request.object::<Value>()?.unwrap_or_default();
-        let counter = host.get::<Value>(&request.key().of_kind(COUNTERS))?;
-        let mut wanted = object("Counter", goal["spec"]["to"].as_u64().unwrap_or_default());
-        wanted["spec"]["more"] = counter.unwrap_or_default()["metadata"]["labels"]["more"].clone();
-        Ok(Outcome::done().with(Apply::new(&wanted)?).settled())
+        copies(request, host, true)
     }
 }
 
-/// A cluster whose counter somebody else has labelled, which no watch has brought yet.
-fn labelled_unseen() -> FakeCluster {
-    let mut cluster = FakeCluster::new(Copies::manifest()).with(object("Goal", 1));
-    assert_eq!(cluster.run_due::<Copies>().len(), 1);
-    let key = ObjectRef::new(COUNTERS, "default", "a");
-    let mut changed = cluster.object(&key).expect("a counter").clone();
-    changed["metadata"]["labels"] = json!({"more": "some"});
-    cluster.with(object("Goal", 2)).with_unseen(changed)
+struct Overwrites;
+
+impl Controller for Overwrites {
+    fn manifest() -> Manifest {
+        copying("overwrites")
+    }
+
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+        copies(request, host, false)
+    }
 }
 
 #[test]
-fn what_somebody_else_has_changed_unseen_runs_a_settled_key() {
-    let mut cluster = labelled_unseen();
-    assert_eq!(cluster.run_due::<Copies>().len(), 2);
-    let counter = ObjectRef::new(COUNTERS, "default", "a");
-    let counter = &cluster.object(&counter).expect("a counter")["spec"];
-    assert_eq!(*counter, json!({"to": 2, "more": "some"}));
+fn an_apply_is_settled_if_it_is_of_one_version() {
+    fn runs<C: Controller>() -> usize {
+        let mut cluster = FakeCluster::new(C::manifest()).with(object("Goal", 7));
+        cluster.run_due::<C>();
+        let mut cluster = cluster.with(object("Goal", 8));
+        let runs = cluster.run_due::<C>().len();
+        assert_eq!(counter(&cluster), 8);
+        runs
+    }
+    assert_eq!(runs::<Copies>(), 1);
+    assert_eq!(runs::<Overwrites>(), 2);
 }
 
 #[test]
 fn a_turn_is_not_held_to_what_it_has_not_seen() {
-    let decided = labelled_unseen().turn::<Copies>("default", "a");
+    let mut cluster = FakeCluster::new(Counts::manifest())
+        .with(object("Goal", 1))
+        .with_unseen(object("Goal", 2));
+    let decided = cluster.turn::<Counts>("default", "a");
     assert!(decided.is_ok(), "{decided:?}");
+}
+
+/// Makes a counter, and looks at another one once that is there.
+struct LooksLater;
+
+impl Controller for LooksLater {
+    fn manifest() -> Manifest {
+        Counts::manifest()
+    }
+
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+        if host
+            .get::<Value>(&request.key().of_kind(COUNTERS))?
+            .is_none()
+        {
+            let made = Create::new(&object("Counter", 1))?;
+            return Ok(Outcome::done().with(made).settled());
+        }
+        drop(host.get::<Value>(&ObjectRef::new(COUNTERS, "default", "b"))?);
+        Ok(Outcome::done())
+    }
+}
+
+#[test]
+#[should_panic = "says that it is settled, but the next run would read what it has not"]
+fn an_outcome_whose_next_run_would_read_more_is_not_settled() {
+    let mut cluster = FakeCluster::new(Counts::manifest()).with(object("Goal", 1));
+    cluster.run_due::<LooksLater>();
+}
+
+/// Makes a counter, and wants to look at it every minute once it is there.
+struct LooksAgain;
+
+impl Controller for LooksAgain {
+    fn manifest() -> Manifest {
+        Counts::manifest()
+    }
+
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+        match host.get::<Value>(&request.key().of_kind(COUNTERS))? {
+            None => Ok(Outcome::done()
+                .with(Create::new(&object("Counter", 1))?)
+                .settled()),
+            Some(_) => Ok(Outcome::done().requeue_after(Duration::from_secs(60))),
+        }
+    }
+}
+
+#[test]
+#[should_panic = "says that it is settled, but the next run would run again otherwise: After(60s)"]
+fn an_outcome_whose_next_run_would_ask_for_another_time_is_not_settled() {
+    let mut cluster = FakeCluster::new(Counts::manifest()).with(object("Goal", 1));
+    drop(cluster.turn::<LooksAgain>("default", "a"));
 }
 
 #[test]

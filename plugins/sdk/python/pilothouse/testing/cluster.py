@@ -87,7 +87,9 @@ class FakeCluster:
         self._withheld: set[Key] = set()
         """The key, if its own writes would have run it: it may be settled."""
         self._is_overtaken = False
-        """Whether a settled outcome has written what somebody else had changed unseen."""
+        """Whether others have changed something since the last reconcile, which it has not seen."""
+        self._decided_at = 0
+        """The server's version at the last reconcile."""
         self._has_begun = False
         self._last: Decided | None = None
         """The last reconcile, until its outcome is written."""
@@ -231,6 +233,7 @@ class FakeCluster:
         if self._last is None:
             raise AssertionError("write() does what the last reconcile() returned: call that first")
         decided, self._last = self._last, None
+        self._is_overtaken = self._decided_at != self._server.version
         if self._is_contradicted(decided):
             return []
         self._perform(decided)
@@ -293,6 +296,7 @@ class FakeCluster:
 
     def _reconcile(self, key: Key, told: Told = Told()) -> Decided:
         known = self._schedule.of(key)
+        self._decided_at = self._server.version
         return self._reconciler.reconcile(key, known, self._server.now, told)
 
     def _is_contradicted(self, decided: Decided) -> bool:
@@ -311,7 +315,7 @@ class FakeCluster:
     def _perform(self, decided: Decided) -> WriteFailure | None:
         """Does what an outcome says. Returns why the key is to be retried."""
         outcome = decided.outcome
-        settling = decided.key if outcome.is_settled else None
+        settling = decided.key if decided.is_settled else None
         wake = partial(self._wake, settling=settling)
         execution = Execution(self._server, self._views, self._reconciler.applied, wake)
         known = self._schedule.of(decided.key)
@@ -324,32 +328,32 @@ class FakeCluster:
         if failure is None or not failure.is_unavailable:
             known.attempt = 1 if failure is None else known.attempt + 1
         if settling and failure is None and not self._is_overtaken:
-            self._check_settled(settling)
+            self._check_settled(decided)
         elif settling and settling in self._withheld:
             self._schedule.wake(settling)
         self._withheld.clear()
         self._is_overtaken = False
         return failure
 
-    def _check_settled(self, key: Key) -> None:
+    def _check_settled(self, settled: Decided) -> None:
         """Raises an `AssertionError` if a key whose outcome is settled would write something if it
-        ran again."""
+        ran again, read what it has not read, or run at another time."""
+        key = settled.key
         known = self._schedule.of(key)
-        questions = known.questions
+        says = f"the outcome of {key} says that it is settled, but the next run"
         try:
-            decided = self._reconcile(key)
+            again = self._reconcile(key)
         except Failure as error:
-            raise AssertionError(
-                f"the outcome of {key} says that it is settled, but the next run fails: {error}"
-            ) from error
-        known.questions = questions
-        steps = [step for _, stage in decided.plan for step in stage]
+            raise AssertionError(f"{says} fails: {error}") from error
+        known.questions = settled.questions
+        steps = [step for _, stage in again.plan for step in stage]
         writes = [step for step in steps if step.write and step.verb != "event"]
         if writes:
-            raise AssertionError(
-                f"the outcome of {key} says that it is settled, but the next run would "
-                f"{writes[0].verb} {writes[0].ref}"
-            )
+            raise AssertionError(f"{says} would {writes[0].verb} {writes[0].ref}")
+        if more := again.questions - settled.questions:
+            raise AssertionError(f"{says} would read what it has not: {min(map(str, more))}")
+        if again.outcome.after != settled.outcome.after:
+            raise AssertionError(f"{says} would run again after {again.outcome.after}")
 
     def _wake(
         self, ref: ObjectRef, before: Object | None, settling: Key | None = None
@@ -358,12 +362,11 @@ class FakeCluster:
         kind. `settling`: the key that has changed it and need not run for that."""
         for unseen in self._server.unseen(ref.kind):
             if unseen != ref:
+                self._is_overtaken |= settling is not None
                 self._bring(unseen)
         shown, after = self._server.bring(ref, before)
-        # Neither the end of an object is withheld, nor what somebody else has changed before.
-        self._is_overtaken |= settling is not None and shown != before
-        is_own = shown == before and after is not None
-        self._tell(ref, shown, after, settling if is_own else None)
+        # The end of an object is not withheld.
+        self._tell(ref, shown, after, settling if after is not None else None)
 
     def _bring(self, ref: ObjectRef) -> None:
         """The watches bring an object that they have not brought as it is."""

@@ -20,7 +20,7 @@ from .keys import Keys
 from .planner import Applied, Planner
 from .reader import Reader
 from .schedule import Key, Known
-from .views import Views
+from .views import Question, Views
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,15 @@ class Decided:
     outcome: Outcome
     plan: Plan
     confirmed: list[Confirmation]
+    questions: set[Question]
+    """All that was read."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the host believes that it is settled."""
+        steps = [step for _, stage in self.plan for step in stage]
+        are_told = all(step.write.is_of_one_state for step in steps if step.write)
+        return self.outcome.is_settled and are_told
 
 
 @dataclass
@@ -73,7 +82,7 @@ class Reconciler:
         planner = Planner(manifest, self.views, reader.questions, self.applied, key)
         plan = planner.plan(first)
         confirmed = confirmations(first.questions, reader, self.views)
-        return Decided(key, self.keys.is_gone(key), first, plan, confirmed)
+        return Decided(key, self.keys.is_gone(key), first, plan, confirmed, reader.questions)
 
     def _request(self, key: Key, known: Known, told: Told) -> Request:
         memo = told.memo

@@ -58,6 +58,17 @@ class Write:
     labels: LabelSelector = LabelSelector()
     """Of a deletion of all objects: which."""
 
+    @property
+    def is_of_one_state(self) -> bool:
+        """Whether it creates its object, or names the resourceVersion that it changes: then what it
+        changes can be told from what others change."""
+        if self.verb == "patch" and self.patch_type == "json-patch":
+            tests = [step.get("path") for step in self.body if step.get("op") == "test"]
+            return "/metadata/resourceVersion" in tests
+        if self.verb in ("apply", "patch"):
+            return self.is_creation or "resourceVersion" in self.body.get("metadata", {})
+        return True
+
 
 class Server:
     """The objects, and what the plugin has applied to them."""
@@ -287,6 +298,11 @@ class Server:
     def _next_uid(self) -> str:
         self._uids += 1
         return f"uid-{self._uids}"
+
+    @property
+    def version(self) -> int:
+        """The version of the last change."""
+        return self._version
 
     def _next_version(self) -> str:
         self._version += 1

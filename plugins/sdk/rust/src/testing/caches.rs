@@ -178,6 +178,11 @@ impl Caches {
         }
     }
 
+    /// Whether a key is to run, now or later.
+    pub fn is_queued(&self, key: &SubjectKey) -> bool {
+        self.hub.is_queued(self.plugin, key)
+    }
+
     /// Whether the caches show each object of these kinds as the server has it.
     pub fn are_current(&self, server: &Server) -> bool {
         let informers = self.hub.wanted().into_iter();

@@ -1,10 +1,11 @@
 //! The reconciles that the host would run.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 
 use pilothouse_core as host;
 
+use super::settled::Settled;
 use super::{FakeCluster, convert};
 use crate::{Controller, Effect, ObjectRef};
 
@@ -44,12 +45,12 @@ impl FakeCluster {
     /// # Panics
     ///
     /// There is no end to it: after 10,000 reconciles some key is still due. Or an outcome says
-    /// that it is [settled](crate::Outcome::settled), and the next run would write something. Also
+    /// that it is [settled](crate::Outcome::settled), and the next run would do something. Also
     /// as for [`reconcile`](Self::reconcile).
     pub fn run_due<C: Controller>(&mut self) -> Vec<Run> {
         self.seen.take();
         self.guest.set(Some(C::reconcile));
-        let (mut runs, mut settled) = (Vec::new(), BTreeSet::new());
+        let (mut runs, mut settled) = (Vec::new(), BTreeMap::new());
         while let Some(run) = self.run_next(&mut settled) {
             runs.push(run);
             assert!(
@@ -58,15 +59,18 @@ impl FakeCluster {
             );
         }
         self.guest.set(None);
-        settled
-            .iter()
-            .for_each(|key| self.check_settled::<C>(key, None));
+        for (key, settled) in &settled {
+            // What has changed since runs it when it has rested.
+            if !(settled.rests && self.caches.borrow().is_queued(key)) {
+                self.check_settled::<C>(key, settled, None);
+            }
+        }
         runs
     }
 
     /// Runs the next key that is due, to the end of its writes. `settled`: the keys whose last
     /// outcome is.
-    fn run_next(&mut self, settled: &mut BTreeSet<host::SubjectKey>) -> Option<Run> {
+    fn run_next(&mut self, settled: &mut BTreeMap<host::SubjectKey, Settled>) -> Option<Run> {
         let wall_clock_ms = u64::try_from(self.now.as_millis()).unwrap_or(u64::MAX);
         let reconcile = loop {
             let caches = self.caches.get_mut();
@@ -84,7 +88,9 @@ impl FakeCluster {
             }
         };
         let ran = reconcile.run();
-        let is_settled = ran.is_settled();
+        let is_settled = ran.settled();
+        let is_settled =
+            is_settled.map(|(reads, follow_up)| Settled::new(reads.clone(), follow_up));
         let mut finished = match self.caches.get_mut().hub.ran(ran, self.now) {
             host::Decision::Finished(finished) => finished,
             host::Decision::Writing(writing) => self.send_all(writing),
@@ -104,9 +110,9 @@ impl FakeCluster {
         let key = finished.held().request.key.clone();
         self.caches.get_mut().hub.finished(finished, self.now);
         self.write_events(&events);
-        match is_settled && run.error.is_none() {
-            true => settled.insert(key),
-            false => settled.remove(&key),
+        match is_settled.filter(|_| run.error.is_none()) {
+            Some(run) => settled.insert(key, run),
+            None => settled.remove(&key),
         };
         Some(run)
     }

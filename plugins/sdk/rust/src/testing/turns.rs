@@ -3,6 +3,7 @@
 use pilothouse_core::{self as host, Rehearsal};
 
 use super::guest::Reconcile;
+use super::settled::Settled;
 use super::{FakeCluster, Told, convert};
 use crate::{Controller, Effect, Failure, Next, ObjectRef, Outcome, Request};
 
@@ -69,7 +70,7 @@ impl FakeCluster {
     }
 
     /// Runs a controller, and again as long as it asks about objects that no watch brings.
-    fn run_fetching(
+    pub(super) fn run_fetching(
         &self,
         controller: Reconcile,
         request: &Request,
@@ -102,7 +103,7 @@ impl FakeCluster {
     /// # Panics
     ///
     /// As for [`reconcile`](Self::reconcile) and [`apply`](Self::apply). Or the outcome says that
-    /// it is [settled](Outcome::settled), and the next run would write something.
+    /// it is [settled](Outcome::settled), and the next run would do something.
     pub fn turn<C: Controller>(&mut self, namespace: &str, name: &str) -> Result<Outcome, Failure> {
         self.run_and_apply::<C>(self.guest.only_key(namespace, name))
     }
@@ -125,11 +126,12 @@ impl FakeCluster {
         match &outcome {
             Ok(outcome) => {
                 // It may be wrong about what it has not seen.
-                let is_sure = outcome.settled && self.caches.get_mut().are_current(&self.server);
+                let is_sure = self.caches.get_mut().are_current(&self.server);
+                let settled = is_sure.then(|| self.settled(outcome)).flatten();
                 drop(self.carry_out(key.clone(), outcome));
                 let told = self.told(&key);
-                if is_sure && told.attempt == 1 {
-                    self.check_settled::<C>(&key, Some(told));
+                if let Some(settled) = settled.filter(|_| told.attempt == 1) {
+                    self.check_settled::<C>(&key, &settled, Some(told));
                 }
             }
             Err(_) => {
@@ -139,6 +141,14 @@ impl FakeCluster {
             }
         }
         outcome
+    }
+
+    /// The last run, if its outcome is settled.
+    fn settled(&self, outcome: &Outcome) -> Option<Settled> {
+        let outcome = convert::outcome(outcome);
+        let seen = self.seen.borrow();
+        let reads = seen.as_ref()?.settled(&outcome)?;
+        Some(Settled::new(reads, &outcome.follow_up))
     }
 
     /// Performs the outcome of a reconcile of this key, so that the next reconcile sees the result.
