@@ -356,7 +356,11 @@ impl Cache {
                 key,
                 resource_version,
             } => {
-                if !self.advance_past(&resource_version) {
+                let is_repeated = resource_version == self.resource_version;
+                if is_repeated && !self.has_at(key.parts(), &resource_version) {
+                    return Vec::new();
+                }
+                if !is_repeated && !self.advance_past(&resource_version) {
                     return Vec::new();
                 }
                 self.forget_gone(key.parts(), &resource_version);
@@ -484,6 +488,13 @@ impl Cache {
         if is_news {
             self.resource_version = to.clone();
         }
+    }
+
+    /// Whether it has an object at exactly this version. Some aggregated servers send a deletion
+    /// with the version at which the object was stored.
+    fn has_at(&self, key: KeyRef<'_>, version: &ResourceVersion) -> bool {
+        let object = self.get(key);
+        object.is_some_and(|object| object.resource_version() == version)
     }
 
     /// Advances to this version and returns true. If the cache has already reached it, counts it as

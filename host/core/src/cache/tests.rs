@@ -374,6 +374,36 @@ fn who_turns_unreadable_or_back_is_known() {
 }
 
 #[test]
+fn a_deletion_at_the_objects_own_version_is_taken_and_one_that_comes_again_is_none() {
+    let gone = |version: &str| Delta::Delete {
+        key: ObjectKey::new("default", "a"),
+        resource_version: ResourceVersion::new(version),
+    };
+    let mut cache = pods();
+    let object = pod(&cache, "a", "n1", 5);
+    cache.apply(replace(vec![object], "5"));
+    assert_eq!(
+        cache.apply(gone("5")).len(),
+        1,
+        "as aggregated servers say it"
+    );
+    assert!(
+        cache.apply(gone("5")).is_empty(),
+        "a watch has brought it once more"
+    );
+    assert_eq!(cache.stale(), 0, "which is no fault of the server");
+    let again = pod(&cache, "a", "n1", 7);
+    cache.apply(Delta::Upsert(again));
+    assert!(cache.apply(gone("5")).is_empty());
+    cache.apply(Delta::Bookmark(ResourceVersion::new("8")));
+    assert!(
+        cache.apply(gone("8")).is_empty(),
+        "another one of this name is older"
+    );
+    assert_eq!(version(&cache, "a").as_deref(), Some("7"));
+}
+
+#[test]
 fn opaque_versions_are_taken_as_they_come() {
     let mut cache = pods();
     for version in ["zeta", "alpha"] {
