@@ -55,8 +55,11 @@ pub struct ListWatch {
     answers: ProbeAnswers,
     /// Is told when a watch was cut off: the server may be another, which serves other kinds.
     signs: Arc<KindSigns>,
-    /// When it was last known, by a list or a probe, that the server has not gone back.
+    /// When it was last known that the server has not gone back: a list, a probe, or a watch that
+    /// has brought what only a server at the position has.
     checked: Instant,
+    /// When the present watch was requested.
+    began: Instant,
 }
 
 /// What follows a request.
@@ -102,6 +105,7 @@ impl ListWatch {
             answers: ProbeAnswers::default(),
             signs: Arc::default(),
             checked: Instant::now(),
+            began: Instant::now(),
         }
     }
 
@@ -205,6 +209,9 @@ impl ListWatch {
         started: Instant,
         sink: &mut impl CacheSink,
     ) -> Pause {
+        if failure.class == FailureClass::Lost {
+            self.signs.cut();
+        }
         let delay = self.machine.stream_ended(how, started.elapsed());
         if how == Unfinished::Overdue {
             self.report.missed_marker(failure);
@@ -254,8 +261,10 @@ impl ListWatch {
                 Duration::ZERO.into()
             }
             Err(failure) => {
-                if failure.class == FailureClass::Full {
-                    self.pages = Pages::default();
+                match failure.class {
+                    FailureClass::Full => self.pages = Pages::default(),
+                    FailureClass::Lost => self.signs.cut(),
+                    _ => {}
                 }
                 let delay = self.machine.list_failed(failure.class, started.elapsed());
                 let pause = self.failed(&failure, delay, sink);
@@ -303,6 +312,7 @@ impl ListWatch {
         started: Instant,
         sink: &mut impl CacheSink,
     ) -> Pause {
+        self.began = started;
         self.report.announce(sink, WatchState::Watching);
         self.report.works();
         self.unreadable.begin();
@@ -386,7 +396,7 @@ impl ListWatch {
         sink: &mut impl CacheSink,
     ) -> Result<(), WatchFailure> {
         let is_deletion = matches!(change.what, WatchChangeKind::Delete);
-        match self.machine.advance(&change.version, true) {
+        match self.advance(&change.version, true) {
             Order::New if !self.requests.wants(&change.key) => {
                 sink.apply(Delta::Bookmark(change.version));
                 Ok(())
@@ -417,6 +427,14 @@ impl ListWatch {
         }
     }
 
+    fn advance(&mut self, version: &ResourceVersion, is_change: bool) -> Order {
+        let order = self.machine.advance(version, is_change);
+        if self.machine.has_proof() {
+            self.checked = self.checked.max(self.began);
+        }
+        order
+    }
+
     /// Hands a change to the sink.
     async fn take(&mut self, change: WatchChange, sink: &mut impl CacheSink) {
         let schema = sink.schema();
@@ -430,7 +448,7 @@ impl ListWatch {
         version: ResourceVersion,
         sink: &mut impl CacheSink,
     ) -> Result<(), WatchFailure> {
-        match self.machine.advance(&version, false) {
+        match self.advance(&version, false) {
             Order::New | Order::Same => {
                 sink.apply(Delta::Bookmark(version));
                 return Ok(());

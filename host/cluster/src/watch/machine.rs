@@ -348,6 +348,11 @@ impl WatchMachine {
         self.proof_from.is_some()
     }
 
+    /// True if the present watch has shown that the server is at the position or beyond.
+    pub(crate) fn has_proof(&self) -> bool {
+        self.silence.has_proof()
+    }
+
     /// An event of this version came over the watch. Returns how it relates to the position.
     pub(crate) fn advance(&mut self, version: &ResourceVersion, is_change: bool) -> Order {
         let order = self.reached.advance(version);
@@ -361,10 +366,15 @@ impl WatchMachine {
         order
     }
 
-    /// How a watch ends that fails like this.
+    /// How a watch ends that fails like this. A server may refuse the version before the position
+    /// with any status, so that the next watch has to tell what is wrong.
     pub(crate) fn end_of(&self, class: FailureClass) -> WatchEnd {
+        let is_refusal = matches!(class, FailureClass::Refused { .. } | FailureClass::Broken)
+            && !self.silence.has_proof();
         match class {
-            FailureClass::BadVersion if self.is_proving() => WatchEnd::Unproven,
+            _ if self.is_proving() && (is_refusal || class == FailureClass::BadVersion) => {
+                WatchEnd::Unproven
+            }
             _ => WatchEnd::Failed(class),
         }
     }
@@ -372,6 +382,11 @@ impl WatchMachine {
     /// The watch ended after `lasted`, having brought `lines` lines. Returns the delay before
     /// [`WatchMachine::next`].
     pub(crate) fn watch_ended(&mut self, end: WatchEnd, lasted: Duration, lines: u64) -> Duration {
+        let is_refused = lasted < PACE && lines == 0 && self.is_proving();
+        let end = match end {
+            WatchEnd::Closed if is_refused => WatchEnd::Unproven,
+            end => end,
+        };
         let delay = self.after_watch(end, lasted, lines);
         let is_due = matches!(self.phase, Phase::Watch) && self.silence.is_proof_due();
         let is_wanted = is_due && self.rollback.is_comparable();

@@ -69,6 +69,11 @@ impl WatchSilence {
         self.has_proof = true;
     }
 
+    /// Whether the current watch has brought such a thing.
+    pub(super) fn has_proof(&self) -> bool {
+        self.has_proof
+    }
+
     /// The current watch has ended. Returns whether it had brought a change.
     pub(super) fn take_changes(&mut self) -> bool {
         std::mem::take(&mut self.has_changes)

@@ -18,7 +18,7 @@ async fn is_cut(watches: impl IntoIterator<Item = ScriptedAnswer>) -> bool {
     let scenario = Scenario::new(begin.into_iter().chain(watches));
     let signs = Arc::new(KindSigns::default());
     signs.set_told(Told::All);
-    tokio::time::advance(60 * SECOND).await;
+    tokio::time::advance(3600 * SECOND).await;
     let answered = Instant::now();
     let informer_key = InformerKey::all(pods().kind);
     let list_watch = list_watch(&scenario, informer_key, Detail::Full, lists());
@@ -56,6 +56,11 @@ async fn a_watch_that_ends_too_early_is_one() {
 async fn a_connection_that_breaks_or_is_refused_is_one() {
     assert!(is_cut([stream(&[], Some(WirePart::Break))]).await);
     assert!(is_cut([ScriptedAnswer::Refused]).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_gets_no_answer_is_one() {
+    assert!(is_cut([status(410, "Expired", "no"), ScriptedAnswer::Refused]).await);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use pilothouse_core::{Detail, InformerKey, ResourceVersion};
 use tokio::time::Instant;
 
 use crate::testing::{Record, Scenario, ScriptedAnswer, WirePart};
-use crate::testing::{list_watch, lists, page, pods, stream};
+use crate::testing::{bookmark, list_watch, lists, page, pods, stream};
 use crate::watch::{Alarm, ProbeAnswers};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -150,6 +150,23 @@ async fn an_answer_does_for_one_look_and_not_for_the_next() {
     let (_, (requests, _)) = tokio::join!(peers.hear("40", 20 * SECOND), peers.play(only));
     assert_eq!(probes(&requests[..6]), 0, "{requests:?}");
     assert_eq!(requests[6], "probe", "after 47 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_from_before_a_watch_that_has_proven_the_position_does_not_count() {
+    let peers = Peers::default();
+    let proof = ScriptedAnswer::Http {
+        code: 200,
+        headers: vec![],
+        parts: vec![
+            WirePart::Data(format!("{}\n", bookmark("40"))),
+            WirePart::Pause(9 * SECOND),
+        ],
+    };
+    let begun = begin("40", SECOND).into();
+    let only = script([begun, quiet(1), vec![proof], quiet(2)]);
+    let (_, (requests, _)) = tokio::join!(peers.hear("40", 15 * SECOND), peers.play(only));
+    assert_eq!(requests[6], "probe", "{requests:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -89,12 +89,21 @@ async fn a_change_that_comes_ends_the_quiet() {
     assert_eq!(played.gaps()[4], 10 * SECOND, "it was a long one");
 }
 
-/// A server that has started since the last write.
+/// A server that has started since the last write says 410; an aggregated one may say anything.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_go_back_that_far_is_probed_and_nothing_is_listed() {
+    let closed_at_once = ScriptedAnswer::Http {
+        code: 200,
+        headers: vec![],
+        parts: vec![],
+    };
     let refusals = [
         status(410, "Expired", "too old resource version: 39 (40)"),
         nine_seconds(&[error_event(410, "Expired")]),
+        status(400, "BadRequest", "39 is none of mine"),
+        status(500, "InternalError", "39 is none of mine"),
+        nine_seconds(&[error_event(500, "InternalError")]),
+        closed_at_once,
     ];
     for refused in refusals {
         let probe = || page("40", &[], "");
