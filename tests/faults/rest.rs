@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use pilothouse_tests::proxy::{Proxy, watches};
 use pilothouse_tests::{
-    Asked, DEFINITIONS, Host, Server, ServerOptions, definition, plugin_directory, requests_of,
+    Asked, DEFINITIONS, Host, Server, ServerOptions, definition, guest, plugin_directory,
+    requests_of,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -22,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(240);
 /// How soon a host notices what it is told of.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A host with a plugin that reads every kind, and one with an optional kind that the server does
-/// not serve.
+/// A host with a plugin that reads every kind, one with an optional kind that the server does not
+/// serve, and one that waits for such a kind.
 struct Rig {
     server: Server,
     proxy: Proxy,
@@ -46,6 +47,10 @@ impl Rig {
         let granted = "grants.reads = [\"*\"]\ngrants.writes = [{ kind = \"ConfigMap\" }]\n";
         std::fs::write(plugins.path().join("tally.toml"), granted)?;
         let host = Host::ready(plugins.path(), &proxy.kubeconfig()).await?;
+        std::fs::copy(guest("widgets"), plugins.path().join("widgets.wasm"))?;
+        let is_waiting = |plugin: &Value| plugin["state"] == "waiting";
+        host.eventually("widgets.wasm", "waiting for its kind", is_waiting)
+            .await?;
         let rig = Self {
             config_maps: format!("/api/v1/namespaces/{namespace}/configmaps"),
             server,
@@ -136,6 +141,13 @@ async fn a_host_at_rest_is_told_of_new_kinds_and_of_a_server_that_ends_its_watch
         .host
         .eventually("optional.wasm", "told of it", is_served);
     optional.await?;
+    let widget = definition("example.dev", "Widget");
+    rig.server.api.create(DEFINITIONS, &widget).await?;
+    let is_running = |plugin: &Value| plugin["state"] == "running";
+    let waiting = rig
+        .host
+        .eventually("widgets.wasm", "running, as its kind has come", is_running);
+    waiting.await?;
     rig.is_at_rest().await?;
     ensure!(rig.proxy.close(watches("configmaps")) > 0);
     rig.asks_for_kinds().await

@@ -1,10 +1,10 @@
 //! Knows which kinds the server serves and under which paths: built-in kinds, CRDs and the kinds of
 //! aggregated API servers.
 //!
-//! The answer is kept until a kind is requested that it does not contain, and by those who ask
-//! again and again, as long as nothing tells of other kinds (`signs`). A group whose own server is
-//! down hides no other group (client-go's `TestAggregatedServerGroupsAndResourcesWithErrors`). The
-//! kinds of such a group are reported as unanswered, not as unknown.
+//! The answer is kept until a kind is requested that it does not contain. For those who ask again
+//! and again it is kept as long as nothing tells of other kinds (`signs`). A group whose own server
+//! is down hides no other group (client-go's `TestAggregatedServerGroupsAndResourcesWithErrors`).
+//! The kinds of such a group are reported as unanswered, not as unknown.
 //!
 //! Whoever asks again names the documents that it has (`If-None-Match`, as client-go's cached
 //! discovery does), and the server sends them only if they have changed.
@@ -115,13 +115,16 @@ impl Discovery {
         kind: &Kind,
         subresource: Option<&str>,
     ) -> Result<Arc<Resource>, DiscoveryError> {
+        let find = |catalog: &Catalog| find(catalog, kind, subresource);
+        let known = self.catalog().filter(|known| !known.has_forgotten(kind));
+        // Others may be waiting for the server's answer. What is known need not wait for it.
+        if let Some(found) = known.and_then(|known| find(&known).ok().flatten()) {
+            return Ok(found);
+        }
         let is_current = self.is_current(FRESH).await;
         let catalog = self.catalog().filter(|_| is_current);
         match catalog.filter(|catalog| !catalog.has_forgotten(kind)) {
-            Some(catalog) => {
-                let found = find(&catalog, kind, subresource)?;
-                found.ok_or_else(|| catalog.absence(kind))
-            }
+            Some(catalog) => find(&catalog)?.ok_or_else(|| catalog.absence(kind)),
             None => self.resolve_write(kind, subresource).await,
         }
     }

@@ -6,9 +6,9 @@ use pilothouse_core::{Cache, Hub, InformerKey, Kind, Object};
 
 use crate::informers::WatchErrors;
 
-/// kube-aggregator labels the APIServices that it makes itself, and deletes any others that are
-/// labelled so: they are for kinds that the API server serves itself, those of definitions
-/// included.
+/// kube-aggregator labels the APIServices that it makes itself: they are for kinds that the API
+/// server serves itself, those of definitions included. Somebody may give the label to another one;
+/// then the kinds of that server are found when the next answer is asked for, within an hour.
 const MADE_BY_AGGREGATOR: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 /// True if objects of this kind say which kinds there are.

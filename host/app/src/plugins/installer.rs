@@ -158,7 +158,7 @@ impl Installer {
             .into_iter()
             .filter(|kind| !absent.contains(*kind) && !kind.is_pattern())
         {
-            let resource = self.parts.cluster.discovery().resolve(kind).await;
+            let resource = self.parts.cluster.discovery().look_for(kind, None).await;
             if resource.is_ok_and(|resource| !resource.is_namespaced) {
                 found.insert(kind.clone());
             }

@@ -1,9 +1,10 @@
 //! Decides how long an answer about the server's kinds is good. Asks nothing.
 //!
 //! Kinds come and go with CustomResourceDefinitions and APIServices, and with the server itself.
-//! Where the host watches all objects of the two, it is told of changes, and an answer that is from
-//! after the last one is good for ever. Two things can be missed, and have the server be asked once
-//! a minute:
+//! Where the host watches all objects of the two, it is told of changes. An answer from after the
+//! last one is good for as long as that was after it, up to an hour: a change can be missed, for
+//! example if another API server answers than the one that is watched. Two things are missed more
+//! often, and have the server be asked once a minute:
 //! - A server of its own behind an APIService may serve more kinds or fewer without a word.
 //!   kube-aggregator, too, looks each minute.
 //! - Another API server may have taken this one's place, or a newer version. A watch that ends
@@ -22,6 +23,9 @@ const FOLLOWS_WITHIN: Duration = Duration::from_secs(30);
 /// How often the server is asked although nothing has been heard of a change, where one may be
 /// missed.
 const ASK_IN_DOUBT: Duration = Duration::from_secs(60);
+
+/// How long an answer is good although all changes are told.
+const GOOD_FOR_AT_MOST: Duration = Duration::from_secs(60 * 60);
 
 /// How long after a watch was cut another server may be upgraded.
 const UPGRADE: Duration = Duration::from_secs(60 * 60);
@@ -85,11 +89,14 @@ impl KindSigns {
         if answered < heard.changed {
             return false;
         }
-        let is_settled = answered >= heard.changed + FOLLOWS_WITHIN;
+        let has_followed = answered >= heard.changed + FOLLOWS_WITHIN;
         let was_cut = heard.cut.is_some_and(|cut| cut.elapsed() < UPGRADE);
         let good_for = match heard.told {
-            Told::All if is_settled && is_whole && !was_cut => return true,
-            Told::All | Told::Own if is_settled => period.max(ASK_IN_DOUBT),
+            Told::All if has_followed && is_whole && !was_cut => {
+                let quiet = answered.duration_since(heard.changed);
+                quiet.clamp(ASK_IN_DOUBT, GOOD_FOR_AT_MOST).max(period)
+            }
+            Told::All | Told::Own if has_followed => period.max(ASK_IN_DOUBT),
             _ => period,
         };
         age < good_for
@@ -124,15 +131,25 @@ mod tests {
         asked
     }
 
-    /// The same after half a minute and an hour, in which all has settled.
+    /// The same after half a minute and an hour in which nothing has happened.
     async fn asked_at_rest(signs: &KindSigns, seconds: u64) -> Vec<u64> {
         tokio::time::advance(FOLLOWS_WITHIN + HOUR).await;
         asked(signs, seconds).await
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_told_of_all_asks_once() {
-        assert_eq!(asked_at_rest(&told(Told::All), 7200).await, [0]);
+    async fn who_is_told_of_all_asks_once_an_hour() {
+        let asked = asked_at_rest(&told(Told::All), 4 * 3600).await;
+        assert_eq!(asked, [0, 3600, 7200, 10800]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_told_of_all_asks_less_and_less_often_after_a_change() {
+        let signs = told(Told::All);
+        let asked = asked(&signs, 4 * 3600).await;
+        let later = asked.into_iter().filter(|at| *at > 30);
+        let expected = [90, 180, 360, 720, 1440, 2880, 5760, 9360, 12960];
+        assert_eq!(later.collect::<Vec<_>>(), expected);
     }
 
     #[tokio::test(start_paused = true)]
@@ -173,7 +190,7 @@ mod tests {
         let signs = told(Told::All);
         tokio::time::advance(FOLLOWS_WITHIN).await;
         signs.cut();
-        let asked = asked(&signs, 7200).await;
+        let asked = asked(&signs, 3600).await;
         let once_a_minute: Vec<u64> = (0..60).map(|minute| minute * 60).collect();
         assert_eq!(asked, once_a_minute);
     }

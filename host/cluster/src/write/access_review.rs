@@ -45,7 +45,7 @@ impl AccessReviewer {
         let (version, plural) = match kind.is_pattern() {
             true => ("*".to_owned(), "*".to_owned()),
             false => {
-                let resource = self.discovery.resolve(kind).await?;
+                let resource = self.discovery.look_for(kind, None).await?;
                 (kind.version.to_string(), resource.plural.clone())
             }
         };
