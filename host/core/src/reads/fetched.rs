@@ -9,7 +9,7 @@ use crate::hub::ReadFailure;
 #[cfg(test)]
 use crate::model::detail::Detail;
 use crate::model::informer_key::InformerKey;
-use crate::model::key::{Kind, ObjectKey, ResourceVersion};
+use crate::model::key::{Kind, ObjectKey};
 use crate::model::object::Object;
 
 /// The object as the plugin sees it; `None` if there is none. The error says why that is not known.
@@ -18,9 +18,6 @@ pub(crate) type FetchedView = Result<Option<Arc<str>>, Arc<str>>;
 /// What the API server has answered about the objects that one key has asked about.
 #[derive(Clone, Debug, Default)]
 pub struct FetchedObjects {
-    /// The version of the key's own object on which it has asked. What that says, such as who owns
-    /// it, is older than the answers as long as it is of this version.
-    pub(crate) asked_on: Option<ResourceVersion>,
     answers: BTreeMap<(Kind, ObjectKey), FetchedView>,
 }
 
@@ -57,8 +54,8 @@ impl FetchedObjects {
             Ok(Some(json)) => asked.view(&json).map(Some),
             Err(failure) => Err(failure.to_string().into()),
         };
-        let place = (asked.kind.clone(), asked.key.clone());
-        self.answers.insert(place, view);
+        let key = (asked.kind.clone(), asked.key.clone());
+        self.answers.insert(key, view);
     }
 }
 

@@ -2,7 +2,7 @@
 //! them.
 
 use super::changed::KeyedChange;
-use super::loops::{LoopingKey, Loops, WrittenState};
+use super::loops::{Begun, LoopingKey, Loops, WrittenState};
 use super::sweep::{Sweep, SweepStep};
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Cache, Change};
@@ -229,10 +229,16 @@ impl DueKeys {
         true
     }
 
-    /// A reconcile of a key begins. Returns whether nothing but the key's own last writes has
-    /// caused it.
-    pub fn begin(&mut self, key: &SubjectKey) -> bool {
+    /// A run of a key begins.
+    pub fn begin(&mut self, key: &SubjectKey) -> Begun {
         self.loops.begin(key)
+    }
+
+    /// A run has only asked about objects that no watch brings. The key runs again, with this
+    /// priority, and goes on with the reconcile unless something else queues it before.
+    pub fn asked(&mut self, key: &SubjectKey, priority: Priority, now: Time) {
+        self.loops.asked(key);
+        self.add(key, priority, now);
     }
 
     /// The outcome of a running key is known. If it is settled, what it writes does not queue the

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::changed::KeyedChange;
 use super::gone::GoneKeys;
 use super::installed::InstalledVersion;
-use super::loops::{LoopingKey, WrittenState};
+use super::loops::{Begun, LoopingKey, WrittenState};
 use super::present::Present;
 use super::ready::{ReadyKey, ReadyKeys};
 use super::recorded::RecordedReads;
@@ -55,7 +55,8 @@ pub(super) struct TakenKey {
     pub taken: Taken,
     /// Whether it tests if the cluster can be reached again.
     pub is_probe: bool,
-    /// Whether nothing but its own last writes has caused this.
+    /// Whether nothing but its own last writes has caused this. Not so of a run that goes on with
+    /// a reconcile, which was counted when that began.
     pub is_self_triggered: bool,
     /// What became of the writes of its last outcome.
     pub previous: Vec<Effect>,
@@ -307,12 +308,19 @@ impl Keys {
     }
 
     fn begin(&mut self, taken: Taken, now: Time) -> TakenKey {
+        let Begun {
+            is_self_triggered,
+            goes_on,
+        } = self.ready.due.begin(&taken.key);
+        let fetched = self.records.take_fetched(&taken.key, now);
+        // What has changed since may speak of other objects, which have come after the answers.
+        let fetched = Some(fetched).filter(|_| goes_on).unwrap_or_default();
         TakenKey {
             is_probe: self.ready.is_cut_off(),
-            is_self_triggered: self.ready.due.begin(&taken.key),
+            is_self_triggered: is_self_triggered && !goes_on,
             previous: self.effects(&taken.key).to_vec(),
             memo: self.memo(&taken.key),
-            fetched: self.records.take_fetched(&taken.key, now),
+            fetched,
             taken,
         }
     }
@@ -547,12 +555,14 @@ impl Keys {
 
     /// A reconcile has asked about what is not known yet. The caller has the key run again.
     fn decided_nothing(&mut self, held: &RunningKey, now: Time) {
-        let key = &held.request.key;
-        self.ready.due.wrote_nothing(key, now);
-        if held.is_probe {
-            self.try_the_next_at_once(held, now);
-        }
-        self.done(key, now);
+        self.ready.due.wrote_nothing(&held.request.key, now);
+        self.give_back(held, now);
+    }
+
+    /// A reconcile has ended that could not show whether the cluster can be reached.
+    fn give_back(&mut self, held: &RunningKey, now: Time) {
+        self.try_the_next_at_once(held, now);
+        self.done(&held.request.key, now);
     }
 
     /// What a reconcile has asked about is fetched. Its key runs again, and is told, unless another
@@ -562,8 +572,8 @@ impl Keys {
         if present.installed.is_of(held) {
             self.records.set_fetched(key, fetched, now);
         }
-        self.ready.due.queue.add(key, held.priority, now);
-        self.decided_nothing(held, now);
+        self.ready.due.asked(key, held.priority, now);
+        self.give_back(held, now);
     }
 
     /// What the keys have read.

@@ -9,6 +9,10 @@
 //! outcome itself has written. A key loops if [`SLOW_AFTER`] of them in a row write the same object
 //! again. It is then slowed down, like a key that keeps asking for a short requeue, and reported. A
 //! change by anybody else still runs it at once.
+//!
+//! A run that only asks about objects which no watch brings ([`crate::reads::fetched`]) decides
+//! nothing, so the run that is told the answers is the same reconcile: caused by the same, and told
+//! them only if nothing else has queued the key since.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -94,6 +98,8 @@ struct Cycle {
     /// Afterwards all of them are.
     causes: Vec<WrittenState>,
     is_running: bool,
+    /// Its last run has decided nothing, and the next one is told what that has asked about.
+    is_asking: bool,
     /// What the outcome of its last reconcile has written does not queue it.
     is_settled: bool,
     /// Set while the key runs with such an outcome: a cause that is perhaps its own write would
@@ -134,7 +140,8 @@ impl Cycle {
 
     /// Whether forgetting the cycle changes nothing.
     fn is_over(&self, snapshot: &Snapshot) -> bool {
-        let is_idle = !self.is_running && self.causes.is_empty() && self.runs == 0;
+        let is_idle = !self.is_running && !self.is_asking;
+        let is_idle = is_idle && self.causes.is_empty() && self.runs == 0;
         is_idle && self.wrote.iter().all(|state| state.is_passed(snapshot))
     }
 }
@@ -149,6 +156,16 @@ pub struct LoopingKey {
     /// The field that changes, as a JSON Pointer into the object that the key writes; empty if not
     /// known.
     pub field: String,
+}
+
+/// What is known of a run when its key is handed out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Begun {
+    /// Whether nothing but the key's own last writes has caused the reconcile.
+    pub is_self_triggered: bool,
+    /// Whether the run goes on with the reconcile of the last one, which has only asked about
+    /// objects: nothing else has queued the key since that began.
+    pub goes_on: bool,
 }
 
 /// What the end of a reconcile has shown.
@@ -214,7 +231,8 @@ impl Loops {
     /// writes make this neither longer nor shorter.
     pub fn wait(&mut self, key: &SubjectKey, now: Time) -> Option<Duration> {
         let cycle = self.keys.get_mut(key)?;
-        if cycle.runs < SLOW_AFTER || !cycle.is_self_triggered() {
+        // What goes on has waited before it began.
+        if cycle.runs < SLOW_AFTER || !cycle.is_self_triggered() || cycle.is_asking {
             return None;
         }
         let delay = REQUEUE_STREAK.delay(cycle.runs - SLOW_AFTER + 1);
@@ -222,22 +240,45 @@ impl Loops {
         (now < until).then(|| until - now)
     }
 
-    /// A key is handed out. Returns whether the reconcile is self-triggered.
-    pub fn begin(&mut self, key: &SubjectKey) -> bool {
+    /// A key is handed out.
+    pub fn begin(&mut self, key: &SubjectKey) -> Begun {
         let cycle = self.keys.entry(key.clone()).or_default();
-        let is_self_triggered = cycle.is_self_triggered();
+        let begun = Begun {
+            is_self_triggered: cycle.is_self_triggered(),
+            goes_on: cycle.is_asking && !cycle.is_foreign,
+        };
         let causes = std::mem::take(&mut cycle.causes);
-        cycle.trigger = if is_self_triggered { causes } else { vec![] };
-        if !is_self_triggered {
+        cycle.trigger = if begun.is_self_triggered {
+            causes
+        } else {
+            vec![]
+        };
+        if !begun.is_self_triggered {
             cycle.runs = 0;
             self.looping.remove(key);
         }
         cycle.wrote.clear();
         cycle.is_foreign = false;
         cycle.is_running = true;
+        cycle.is_asking = false;
         cycle.is_settled = false;
         cycle.until = None;
-        is_self_triggered
+        begun
+    }
+
+    /// A run has decided nothing, because it has asked about objects that no watch brings. They are
+    /// fetched, and the next run goes on with the reconcile, for the same causes. What its last
+    /// outcome wrote had been shown before it began, so any change since is by others.
+    pub fn asked(&mut self, key: &SubjectKey) {
+        let Some(cycle) = self.keys.get_mut(key) else {
+            return;
+        };
+        cycle.is_running = false;
+        cycle.is_asking = true;
+        match cycle.causes.is_empty() {
+            true => cycle.causes = std::mem::take(&mut cycle.trigger),
+            false => cycle.is_caused_otherwise(),
+        }
     }
 
     /// A reconcile has ended and has written these states. If one of its writes has failed, the
@@ -316,9 +357,13 @@ impl Loops {
         self.keys.len()
     }
 
-    /// The server has gone back in time: others may write the states that keys have written.
+    /// The server has gone back in time: others may write the states that keys have written, and
+    /// what it has answered may be so no more.
     pub fn forget_written(&mut self) {
-        self.keys.values_mut().for_each(|cycle| cycle.wrote.clear());
+        for cycle in self.keys.values_mut() {
+            cycle.wrote.clear();
+            cycle.is_caused_otherwise();
+        }
     }
 
     /// Forgets a key. Returns the priority with which it is to be queued.

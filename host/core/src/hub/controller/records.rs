@@ -36,7 +36,7 @@ const CONTRADICTED: Backoff = Backoff {
 const FETCHED_FOR: Duration = Duration::from_secs(300);
 
 /// Maximum memory of what was fetched for the keys of one plugin in bytes.
-const MAX_FETCHED_BYTES: usize = if cfg!(test) { 1 << 10 } else { 64 << 20 };
+const MAX_FETCHED_BYTES: usize = if cfg!(test) { 4 << 10 } else { 64 << 20 };
 
 /// What is remembered of one key. Most keys have nothing to remember, and no record.
 #[derive(Debug, Default)]

@@ -5,7 +5,12 @@ use super::*;
 
 /// Runs the next key as if it had written this object, and lets the watch show the write. Returns
 /// `None` if no key was due, or the key is not found to loop.
-fn write_again(rig: &mut Rig, kind: &Kind, name: &str, labels: &str) -> Option<LoopingKey> {
+pub(super) fn write_again(
+    rig: &mut Rig,
+    kind: &Kind,
+    name: &str,
+    labels: &str,
+) -> Option<LoopingKey> {
     let reconcile = rig.take()?;
     let writing = rig.ran(reconcile);
     let version = (rig.version + 1).to_string();

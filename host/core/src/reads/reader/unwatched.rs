@@ -1,7 +1,7 @@
 //! Reads of objects that no watch brings: see [`crate::reads::fetched`].
 
 use crate::access::scope::{PatternScope, Scope};
-use crate::model::key::{Kind, ObjectKey, ResourceVersion};
+use crate::model::key::{Kind, ObjectKey};
 use crate::model::served_kind::ServedKind;
 use crate::reads::error::{MAX_FETCHED, ReadError};
 use crate::reads::fetched::{FetchedObjects, UnwatchedObject};
@@ -9,31 +9,18 @@ use crate::reads::fetched::{FetchedObjects, UnwatchedObject};
 use super::{BYTES_PER_FUEL, FUEL_PER_READ, Reader, is_possible, spend};
 
 impl Reader {
-    /// Sets what the API server has said of the objects that the key asked about before. If the
-    /// key's own object has changed since, that counts for nothing: it may speak of others by now,
-    /// which have come after the answers.
+    /// Sets what the API server has said of the objects that the key asked about before.
     #[must_use]
     pub fn with_fetched(mut self, fetched: FetchedObjects) -> Self {
-        if fetched.asked_on == self.own_version() {
-            self.fetched = fetched;
-        }
+        self.fetched = fetched;
         self
-    }
-
-    /// The version of the key's own object, if there is one.
-    fn own_version(&self) -> Option<ResourceVersion> {
-        let own = self.subject.as_ref()?;
-        let object = self.find(&own.kind, &own.key)?;
-        Some(object.resource_version().clone())
     }
 
     /// What was given by [`with_fetched`](Self::with_fetched), and the objects that were asked
     /// about and are not among them. If there are any, nothing that was decided counts.
     pub fn take_unfetched(&mut self) -> (FetchedObjects, Vec<UnwatchedObject>) {
         let unfetched = std::mem::take(&mut self.unfetched);
-        let mut known = std::mem::take(&mut self.fetched);
-        known.asked_on = self.own_version();
-        (known, unfetched)
+        (std::mem::take(&mut self.fetched), unfetched)
     }
 
     /// The pattern by which a kind is read, and the kind in the version that the server prefers, if

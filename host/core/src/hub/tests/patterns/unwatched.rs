@@ -1,5 +1,6 @@
 //! Objects of kinds that can be got and not watched.
 
+use super::super::loops::write_again;
 use super::*;
 use crate::model::query::Confirmation;
 
@@ -116,17 +117,176 @@ fn what_the_server_does_not_say_is_unavailable_to_the_plugin_and_no_outage() {
     }
 }
 
-/// It may speak of another object by now, which has come after the answer.
+/// A plugin that reads Services and Pods, and kinds by a pattern.
+fn reads_pods(is_singleton: bool) -> Manifest {
+    let mut manifest = reads_all("p");
+    let labels = vec![".metadata.labels".into()];
+    manifest.reads.push(ReadDeclaration::new(pod(), labels));
+    if is_singleton {
+        manifest.reconciles.clear();
+        manifest.reads.remove(0);
+    }
+    manifest
+}
+
+/// A rig of a plugin that lists Pods before it asks about a Report.
+fn reading_pods(is_singleton: bool) -> (Rig, Seen) {
+    let (seen, behaviour) = reading(|reader| {
+        let pods = list_of(reader, &pod())?;
+        Ok(format!("{pods}: {}", get(reader, "Report", "x")?))
+    });
+    let mut rig = Rig::default();
+    rig.join_with(reads_pods(is_singleton), &settings(), behaviour);
+    rig.sync(&pod());
+    drop(rig.hub.set_kinds(vec![report()], rig.now));
+    if !is_singleton {
+        rig.sync(&service());
+        rig.put(&service(), "a", "");
+    }
+    (rig, seen)
+}
+
+/// What it has read may speak of another object by now, which has come after the answer.
 #[test]
-fn an_answer_counts_for_nothing_once_the_keys_own_object_has_changed() {
+fn an_answer_counts_for_nothing_once_something_that_was_read_has_changed() {
+    for (is_singleton, is_late) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (mut rig, seen) = reading_pods(is_singleton);
+        let mut fetching = Some(rig.fetching());
+        let answered = |fetching: Fetching, rig: &mut Rig| {
+            drop(rig.hub.finished(fetching.answered(vec![Ok(None)]), rig.now));
+        };
+        if is_late {
+            answered(fetching.take().unwrap(), &mut rig);
+        }
+        rig.put(&pod(), "x", "");
+        if let Some(fetching) = fetching {
+            answered(fetching, &mut rig);
+        }
+        rig.fetch(Ok(Some(json("x", r#""team":"red""#))));
+        rig.run();
+        let seen = seen.lock().unwrap();
+        let [seen] = seen.as_slice() else {
+            panic!("{seen:?}");
+        };
+        assert!(seen.contains("Pod/x: ") && seen.contains("red"), "{seen}");
+    }
+}
+
+#[test]
+fn an_answer_counts_although_what_the_plugin_does_not_see_of_its_object_has_changed() {
     let (mut rig, seen) = rig(vec![report()], |reader| get(reader, "Report", "x"));
     let fetching = rig.fetching();
-    rig.put(&service(), "a", r#""owner":"x""#);
+    rig.put(&service(), "a", r#""renewed":"now""#);
+    rig.hub.finished(fetching.answered(vec![Ok(None)]), rig.now);
+    rig.put(&service(), "a", r#""renewed":"again""#);
+    assert_eq!(rig.run(), ["a"]);
+    assert_eq!(*seen.lock().unwrap(), ["nothing"]);
+}
+
+#[test]
+fn an_answer_of_a_server_that_has_gone_back_in_time_since_counts_for_nothing() {
+    let (mut rig, seen) = reading_pods(false);
+    let fetching = rig.fetching();
+    let restored = Delta::Replace(Listing {
+        resource_version: ResourceVersion::new("1"),
+        is_rollback: true,
+        ..Listing::default()
+    });
+    let id = rig.id(&pod());
+    rig.hub.apply(id, restored, rig.now);
     rig.hub.finished(fetching.answered(vec![Ok(None)]), rig.now);
     rig.fetch(Ok(Some(json("x", r#""team":"red""#))));
     rig.run();
     let seen = seen.lock().unwrap();
     assert!(seen.iter().all(|seen| seen.contains("red")), "{seen:?}");
+}
+
+/// A rig of a plugin that asks about a Report and sees all of its Service.
+fn writing_its_own_object() -> Rig {
+    let (_, behaviour) = reading(|reader| get(reader, "Report", "x"));
+    let mut manifest = reads_all("p");
+    manifest.reads[0] = ReadDeclaration::new(service(), vec![]);
+    let mut rig = Rig::default();
+    rig.join_with(manifest, &settings(), behaviour);
+    rig.sync(&service());
+    drop(rig.hub.set_kinds(vec![report()], rig.now));
+    rig.put(&service(), "a", "");
+    rig
+}
+
+/// Runs the key until it is found to loop. In each run it asks, and writes.
+fn loops(rig: &mut Rig) {
+    let mut named = Vec::new();
+    for run in 0..11 {
+        rig.fetch(Ok(None));
+        let label = format!(r#""at":"{run}""#);
+        named.extend(write_again(rig, &service(), "a", &label));
+    }
+    let [looping] = named.as_slice() else {
+        panic!("{named:?}");
+    };
+    assert_eq!((looping.runs, looping.key.clone()), (10, key_of("a")));
+    assert_eq!(looping.field, "/metadata/labels/at");
+}
+
+#[test]
+fn a_key_that_its_own_writes_run_is_slowed_down_although_it_asks_each_time() {
+    let mut rig = writing_its_own_object();
+    loops(&mut rig);
+    let status = &rig.hub.status(rig.now)[0];
+    assert_eq!(status.reconciles.self_triggered, 10, "each counts once");
+    assert!(rig.take().is_none(), "it waits");
+    rig.now += Duration::from_secs(2);
+    rig.fetch(Ok(None));
+    let next = write_again(&mut rig, &service(), "a", r#""at":"last""#);
+    assert_eq!(next, None, "it has been named");
+    let looping = &rig.hub.status(rig.now)[0].keys.looping;
+    assert_eq!(looping[0].runs, 11, "it went on without another wait");
+}
+
+#[test]
+fn somebody_elses_change_ends_the_slowness_of_a_key_that_asks() {
+    let mut rig = writing_its_own_object();
+    loops(&mut rig);
+    assert!(rig.take().is_none(), "it waits");
+    rig.now += Duration::from_secs(2);
+    let fetching = rig.fetching();
+    rig.put(&service(), "a", r#""by":"another""#);
+    rig.hub.finished(fetching.answered(vec![Ok(None)]), rig.now);
+    rig.fetch(Ok(None));
+    write_again(&mut rig, &service(), "a", r#""at":"once""#);
+    assert_eq!(rig.hub.status(rig.now)[0].keys.looping, []);
+    rig.fetch(Ok(None));
+    let again = write_again(&mut rig, &service(), "a", r#""at":"again""#);
+    assert_eq!(again, None, "it may write again at once");
+}
+
+#[test]
+fn a_key_that_asks_and_comes_to_rest_does_not_loop() {
+    let mut rig = writing_its_own_object();
+    for run in 0..20 {
+        rig.put(&service(), "a", &format!(r#""wish":"{run}""#));
+        rig.fetch(Ok(None));
+        write_again(&mut rig, &service(), "a", &format!(r#""done":"{run}""#));
+        rig.fetch(Ok(None));
+        assert_eq!(rig.run(), ["a"], "it finds nothing more to do");
+    }
+    assert_eq!(rig.hub.status(rig.now)[0].keys.looping, []);
+}
+
+#[test]
+fn answers_count_however_many_keys_wait_for_their_turn_with_them() {
+    let mut rig = writing_its_own_object();
+    let names: Vec<String> = (0..20).map(|number| number.to_string()).collect();
+    names.iter().for_each(|name| rig.put(&service(), name, ""));
+    for _ in 0..=20 {
+        rig.fetch(Ok(None));
+    }
+    for _ in 0..=20 {
+        let reconcile = rig.take().unwrap();
+        let writing = rig.ran(reconcile);
+        rig.end(writing, Executed::default());
+    }
 }
 
 #[test]
