@@ -26,9 +26,24 @@ const JSON: &str = "application/json";
 #[derive(Deserialize)]
 struct List {
     #[serde(default)]
+    kind: String,
+    #[serde(default)]
     metadata: ListMetadata,
     /// Null where there are none and metadata alone was asked for.
     items: Option<Vec<Box<RawValue>>>,
+}
+
+impl List {
+    /// Reads a list. Any other text, such as a Status or an empty object, says nothing about what
+    /// there is.
+    fn parse(text: &str) -> Result<Self, ReadFailure> {
+        let list: Self = serde_json::from_str(text).map_err(|error| no_answer(&error))?;
+        if list.items.is_none() && !list.kind.ends_with("List") {
+            let kind = list.kind;
+            return Err(no_answer(&format!("the answer is no list, but \"{kind}\"")));
+        }
+        Ok(list)
+    }
 }
 
 #[derive(Deserialize)]
@@ -150,7 +165,7 @@ impl ObjectFetcher {
                 Some(status) if status.code == 410 => no_answer(&error),
                 _ => failure(&error),
             })?;
-            let list: List = serde_json::from_str(&text).map_err(|error| no_answer(&error))?;
+            let list = List::parse(&text)?;
             for item in list.items.iter().flatten() {
                 examine(item.get()).map_err(ReadFailure::Refused)?;
             }
@@ -180,9 +195,13 @@ impl ObjectFetcher {
         let path = path + &path::query(&[("fieldSelector", selector)]);
         let text = self.fetch_text(&path).await;
         let text = text.map_err(|error| failure(&error))?;
-        let list: List = serde_json::from_str(&text).map_err(|error| no_answer(&error))?;
+        let list = List::parse(&text)?;
         // A server that ignores the field selector lists other objects too.
         let found = list.items.iter().flatten().find(|item| is_of(item, key));
+        if found.is_none() && !list.metadata.next.is_empty() {
+            let problem = "the list goes on, and its first page does not have the object";
+            return Err(no_answer(&problem));
+        }
         Ok(found.map(|item| item.get().to_owned()))
     }
 

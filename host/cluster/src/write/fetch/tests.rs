@@ -226,10 +226,58 @@ async fn a_list_is_read_page_by_page_as_the_server_has_it_now() {
 /// As `PartialObjectMetadataList` from an API server written in Go.
 #[tokio::test(start_paused = true)]
 async fn a_list_without_objects_may_have_none_instead_of_an_empty_list() {
-    for nothing in [json!({"items": null}), json!({"items": []}), json!({})] {
+    let kind = "PartialObjectMetadataList";
+    for nothing in [
+        json!({"kind": kind, "items": null}),
+        json!({"items": []}),
+        json!({"kind": kind}),
+    ] {
         let (listed, _) = list([answer(&nothing)]).await;
         assert_eq!(listed, Ok(Vec::new()), "{nothing}");
+        let found = get([forbidden(), answer(&nothing)]).await;
+        assert_eq!(found, Ok(None), "{nothing}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_list_does_not_say_that_there_is_nothing() {
+    for other in [
+        json!({}),
+        json!({"items": null}),
+        json!({"kind": "Status", "status": "Success", "metadata": {}}),
+        pod(),
+    ] {
+        let (listed, _) = list([answer(&other)]).await;
+        assert!(
+            matches!(&listed, Err(ReadFailure::NoAnswer(why)) if why.contains("no list")),
+            "{other}: {listed:?}"
+        );
+        for refusal in [forbidden(), status(404, "NotFound", "nothing here")] {
+            let found = get([refusal, answer(&other)]).await;
+            assert!(
+                matches!(&found, Err(ReadFailure::NoAnswer(why)) if why.contains("no list")),
+                "{other}: {found:?}"
+            );
+        }
+    }
+}
+
+/// From a server that knows no field selectors.
+#[tokio::test(start_paused = true)]
+async fn a_page_of_others_does_not_say_that_the_object_is_absent() {
+    let mut other = pod();
+    other["metadata"]["name"] = json!("b");
+    let page = |items: Vec<Value>| {
+        let list = json!({"metadata": {"continue": "next"}, "items": items});
+        [forbidden(), answer(&list)]
+    };
+    let unknown = get(page(vec![other.clone()])).await;
+    assert!(
+        matches!(&unknown, Err(ReadFailure::NoAnswer(why)) if why.contains("goes on")),
+        "{unknown:?}"
+    );
+    let found = get(page(vec![other, pod()])).await;
+    assert_eq!(found, Ok(Some(pod().to_string())));
 }
 
 #[tokio::test(start_paused = true)]
