@@ -88,6 +88,22 @@ async fn what_a_404_does_not_name_is_looked_for_in_the_list() {
     );
 }
 
+/// client-go's `NewGenericServerResponse` of a 404 page from the backend of an aggregated server.
+#[tokio::test(start_paused = true)]
+async fn a_404_that_a_client_has_made_of_another_answer_proves_nothing() {
+    let made_up = json!({
+        "kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound",
+        "message": "the server could not find the requested resource (get pods a)",
+        "details": {"name": "a", "kind": "pods", "causes": [
+            {"reason": "UnexpectedServerResponse", "message": "404 page not found"},
+        ]},
+    });
+    let made_up = || text(404, &made_up.to_string());
+    assert!(is_refused(&get([made_up(), forbidden()]).await));
+    let found = get([made_up(), answer(&json!({"items": [pod()]}))]).await;
+    assert_eq!(found, Ok(Some(pod().to_string())));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_fails_may_answer_later() {
     for failure in [
