@@ -1,6 +1,8 @@
 //! Runs reconciles. Guests run on threads of their own because they are CPU-bound; writes run on
 //! the async runtime.
 
+mod silent;
+
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::ControlFlow;
@@ -22,6 +24,7 @@ use pilothouse_core::{
 use tokio::sync::mpsc;
 use tracing::{Instrument, Span, debug, error_span, warn};
 
+use self::silent::SilentKinds;
 use crate::events::{EventWriter, Events};
 use crate::metrics::Metrics;
 use crate::reports::Reports;
@@ -65,6 +68,7 @@ struct WorkerContext {
     ids: Arc<Ids>,
     reports: Arc<Reports>,
     events: Arc<Events>,
+    silent: Arc<SilentKinds>,
 }
 
 /// The threads that run guests, the task that writes, and the one that writes Events.
@@ -90,6 +94,7 @@ impl Workers {
             is_stopping: Arc::default(),
             ids: Arc::default(),
             reports: Arc::default(),
+            silent: Arc::default(),
         };
         let (ends, ended) = mpsc::unbounded_channel();
         let (jobs, queue) = mpsc::unbounded_channel();
@@ -297,7 +302,8 @@ impl WorkerContext {
     /// Fetches the objects of which a reconcile has asked, and which no watch brings.
     async fn fetch_for(&self, cluster: &ApiCluster, fetching: Fetching) -> Finished {
         let found = answers(fetching.objects(), |asked| {
-            cluster.read(&asked.kind, &asked.key)
+            let read = cluster.read(&asked.kind, &asked.key);
+            self.silent.ask(&asked.kind, read)
         });
         let found = found.await;
         for (asked, answer) in fetching.objects().iter().zip(&found) {
