@@ -87,8 +87,9 @@ impl ApiCluster {
     }
 
     /// Returns whether an identity may list and watch a kind in a namespace (the empty one means
-    /// all namespaces). Asks with one SubjectAccessReview per verb. An error means that the review
-    /// was not answered.
+    /// all namespaces), and also get it if it is a pattern: objects of its kinds that cannot be
+    /// watched are got one by one. Asks with one SubjectAccessReview per verb. An error means that
+    /// the review was not answered.
     pub async fn may_read(
         &self,
         identity: &Identity,

@@ -283,10 +283,12 @@ impl Rules {
         reads
     }
 
-    /// The same for a plugin's own account, without `get`. The account is asked whether it may list
-    /// and watch what the plugin reads, and nothing is read on its behalf.
+    /// The same for a plugin's own account, with `get` for patterns alone. The account is asked
+    /// whether it may list and watch what the plugin reads, and of a pattern also whether it may
+    /// get it: the host gets what cannot be watched for the plugin.
     pub fn of_account(mut self) -> Self {
-        for verbs in self.0.values_mut().flat_map(BTreeMap::values_mut) {
+        let targets = self.0.values_mut().flatten();
+        for (_, verbs) in targets.filter(|(target, _)| target.resource != "*") {
             verbs.remove("get");
         }
         self

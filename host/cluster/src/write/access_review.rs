@@ -33,8 +33,9 @@ impl AccessReviewer {
     }
 
     /// Returns whether an identity may list and watch a kind in a namespace (the empty one means
-    /// all namespaces). Asks with one SubjectAccessReview per verb. An error means that the review
-    /// was not answered.
+    /// all namespaces), and also get it if it is a pattern: objects of its kinds that cannot be
+    /// watched are got one by one. Asks with one SubjectAccessReview per verb. An error means that
+    /// the review was not answered.
     pub(crate) async fn may_read(
         &self,
         identity: &Identity,
@@ -42,14 +43,19 @@ impl AccessReviewer {
         namespace: &str,
     ) -> Result<bool, ReviewError> {
         // RBAC writes patterns as this does: `*` for every group, and `*` for every resource.
-        let (version, plural) = match kind.is_pattern() {
-            true => ("*".to_owned(), "*".to_owned()),
+        let (version, plural, verbs) = match kind.is_pattern() {
+            true => (
+                "*".to_owned(),
+                "*".to_owned(),
+                &["list", "watch", "get"][..],
+            ),
             false => {
                 let resource = self.discovery.look_for(kind, None).await?;
-                (kind.version.to_string(), resource.plural.clone())
+                let version = kind.version.to_string();
+                (version, resource.plural.clone(), &["list", "watch"][..])
             }
         };
-        for verb in ["list", "watch"] {
+        for &verb in verbs {
             let attributes = ResourceAttributes {
                 verb: Some(verb.to_owned()),
                 group: Some(kind.group.to_string()),
@@ -193,6 +199,28 @@ mod tests {
             })
         };
         assert_eq!(bodies, [of("list"), of("watch")]);
+    }
+
+    /// Objects of a pattern that cannot be watched are got by the host for the plugin.
+    #[tokio::test(start_paused = true)]
+    async fn a_review_of_a_pattern_asks_for_get_as_well() {
+        let identity = "serviceaccount:web/deployer".parse().unwrap();
+        for may_get in [true, false] {
+            let answers = [true, true, may_get].map(allowed);
+            let scenario = Scenario::new(answers);
+            let reviewer = reviewer(&scenario);
+            let pattern = "apps/*".parse().unwrap();
+            let may = reviewer.may_read(&identity, &pattern, "").await;
+            assert_eq!(may.unwrap(), may_get);
+            let asked = scenario.seen().into_iter().map(|seen| {
+                let what = &seen.body["spec"]["resourceAttributes"];
+                ["verb", "group", "version", "resource"]
+                    .map(|part| what[part].as_str().unwrap().to_owned())
+            });
+            let asked: Vec<_> = asked.collect();
+            let wanted = ["list", "watch", "get"].map(|verb| [verb, "apps", "*", "*"]);
+            assert_eq!(asked, wanted);
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -159,6 +159,21 @@ fn a_pattern_is_every_resource_of_its_groups_if_it_is_granted() {
 }
 
 #[test]
+fn a_plugins_own_account_may_get_what_it_reads_by_a_pattern_and_nothing_else() {
+    let target = |resource: &str| RuleTarget {
+        group: "apps".into(),
+        resource: resource.into(),
+        names: BTreeSet::new(),
+    };
+    let read = || BTreeSet::from(READ.map(str::to_owned));
+    let verbs = Verbs::from([(target("*"), read()), (target("deployments"), read())]);
+    let Rules(rules) = Rules([(String::new(), verbs)].into()).of_account();
+    assert_eq!(rules[""][&target("*")], read());
+    let watched = ["list", "watch"].map(str::to_owned);
+    assert_eq!(rules[""][&target("deployments")], watched.into());
+}
+
+#[test]
 fn an_eviction_is_a_create_of_the_pods_subresource_by_name() {
     let manifest = Manifest {
         writes: vec![WriteDeclaration {
