@@ -14,7 +14,8 @@ enum Standing {
     Dangling(ObjectRef),
     /// It is being deleted, and waits until its dependents are.
     Waiting(ObjectRef),
-    /// That is not known: its kind is not served, or cannot be read.
+    /// That is not known: its kind is not served, or cannot be read, or its server does not say
+    /// which object of the name it is.
     Unknown,
     /// A cluster-scoped object cannot be owned by one of a namespace.
     OfNamespace,
@@ -206,6 +207,7 @@ fn standing(
     };
     let found: Item = serde_json::from_str(&found)?;
     Ok(match found.metadata {
+        bare if bare.always.uid.is_empty() => Standing::Unknown,
         other if other.always.uid != owner.uid => Standing::Dangling(object),
         dying if dying.is_deleting_dependents() => Standing::Waiting(object),
         _ => Standing::Solid,

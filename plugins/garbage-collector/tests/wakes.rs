@@ -275,12 +275,19 @@ fn after_a_conflict_an_object_that_has_got_another_owner_is_kept() {
     assert!(has(&cluster, POD, "pod"));
 }
 
-/// A cluster in which no Pod can be deleted.
-struct Undeletable<'a>(&'a dyn Host);
+/// A cluster in which no Pod can be deleted, and Reports that are got have no uids.
+struct Odd<'a>(&'a dyn Host);
 
-impl Host for Undeletable<'_> {
+impl Host for Odd<'_> {
     fn get_json(&self, object: &ObjectRef) -> Result<Option<String>, ReadError> {
-        self.0.get_json(object)
+        let found = self.0.get_json(object)?;
+        Ok(found.map(|json| {
+            let mut found: Value = serde_json::from_str(&json).expect("it is JSON");
+            if object.kind == REPORT {
+                found["metadata"]["uid"] = json!("");
+            }
+            found.to_string()
+        }))
     }
 
     fn list_json(&self, query: &Query) -> Result<String, ReadError> {
@@ -417,17 +424,27 @@ fn what_may_be_an_owner_that_cannot_be_read_keeps_what_it_owns() {
     assert!(has(&cluster, POD, "kept"));
 }
 
-/// A collector to which Pods cannot be deleted.
-struct WithoutPods;
+/// A collector of such a cluster.
+struct InAnOddCluster;
 
-impl Controller for WithoutPods {
+impl Controller for InAnOddCluster {
     fn manifest() -> pilothouse_sdk::Manifest {
         GarbageCollector::manifest()
     }
 
     fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
-        GarbageCollector::reconcile(request, &Undeletable(host))
+        GarbageCollector::reconcile(request, &Odd(host))
     }
+}
+
+/// An aggregated API server need not give its objects uids.
+#[test]
+fn an_object_without_a_uid_may_be_the_owner() {
+    let mut cluster = with_reports()
+        .with(object(REPORT, "bare", &[]))
+        .with(object(SET, "kept", &[owner(REPORT, "bare")]));
+    lines(&cluster.run_due::<InAnOddCluster>());
+    assert!(has(&cluster, SET, "kept"));
 }
 
 /// Upstream: TestGetDeletableResources.
@@ -441,7 +458,7 @@ fn what_cannot_be_deleted_is_no_part_of_the_graph() {
         .with(object(POD, "lost", &[owner(SET, "gone")]))
         .with(object(POD, "blocking", &[owner(SET, "set")]))
         .with(object(POD, "orphan", &[owner(SET, "orphaning")]));
-    let runs = cluster.run_due::<WithoutPods>();
+    let runs = cluster.run_due::<InAnOddCluster>();
     assert!(runs.iter().all(|run| run.error.is_none()));
     assert!(has(&cluster, POD, "lost"), "it cannot be deleted");
     assert!(
