@@ -67,8 +67,14 @@ impl Reader {
         }
     }
 
-    /// Notes an object that is to be fetched. The error stops the guest.
+    /// Notes an object that is to be fetched. The error stops the guest. A guest may be run again
+    /// in another instance, and asks about the same object then.
     fn ask(&mut self, pattern: &PatternScope, kind: Kind, key: &ObjectKey) -> ReadError {
+        let is_of = |asked: &UnwatchedObject| asked.kind == kind && asked.key == *key;
+        if self.unfetched.iter().any(is_of) {
+            let key = key.clone();
+            return ReadError::NotFetched { kind, key };
+        }
         if self.fetched.len() + self.unfetched.len() >= MAX_FETCHED {
             return ReadError::TooManyFetched;
         }

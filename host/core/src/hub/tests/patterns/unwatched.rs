@@ -289,6 +289,18 @@ fn answers_count_however_many_keys_wait_for_their_turn_with_them() {
     }
 }
 
+/// As a guest does whose run is repeated in another instance.
+#[test]
+fn an_object_that_is_asked_about_twice_is_fetched_once() {
+    let (mut rig, seen) = rig(vec![report()], |reader| {
+        let _ = get(reader, "Report", "x");
+        get(reader, "Report", "x")
+    });
+    rig.fetch(Ok(None));
+    rig.run();
+    assert_eq!(*seen.lock().unwrap(), ["nothing"]);
+}
+
 #[test]
 fn what_was_fetched_before_is_told_when_more_is_asked_about() {
     let (mut rig, seen) = rig(vec![report()], |reader| {
