@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use cases::{Case, CaseKind};
 use pilothouse_core::{
     Action, FetchedObjects, Kind, Manifest, ObjectKey, Outcome, Plugin, Rehearsal, Request,
-    RunError, ServedKind, SubjectKey,
+    RunError, ServedKind, SubjectKey, Time,
 };
 use pilothouse_sdk::{Quantity, Selection};
 use pilothouse_tests::{guest, rehearse, rehearse_serving};
@@ -82,7 +82,7 @@ fn run_fetching(
                         == asked.key
             };
             let found = objects.iter().find(is_asked);
-            fetched.add(asked, Ok(found.map(Value::to_string)));
+            fetched.add(asked, Ok(found.map(Value::to_string)), Time::ZERO);
         }
     }
 }

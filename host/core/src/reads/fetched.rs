@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::cache::{Cache, Subscription};
 use crate::hub::ReadFailure;
@@ -11,14 +12,20 @@ use crate::model::detail::Detail;
 use crate::model::informer_key::InformerKey;
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::object::Object;
+use crate::queue::Time;
 
 /// The object as the plugin sees it; `None` if there is none. The error says why that is not known.
 pub(crate) type FetchedView = Result<Option<Arc<str>>, Arc<str>>;
 
+/// How long an answer counts. The key's next run may have to wait: for a thread, for what else is
+/// asked about, or for the operator who has paused the plugin.
+pub(crate) const FETCHED_FOR: Duration = Duration::from_secs(300);
+
 /// What the API server has answered about the objects that one key has asked about.
 #[derive(Clone, Debug, Default)]
 pub struct FetchedObjects {
-    answers: BTreeMap<(Kind, ObjectKey), FetchedView>,
+    /// Each with the time when it was asked for.
+    answers: BTreeMap<(Kind, ObjectKey), (FetchedView, Time)>,
 }
 
 impl FetchedObjects {
@@ -33,8 +40,8 @@ impl FetchedObjects {
             Err(reason) => reason.len(),
         };
         let answers = self.answers.iter();
-        let sizes = answers.map(|((_, key), view)| {
-            size_of::<(Kind, ObjectKey, FetchedView)>()
+        let sizes = answers.map(|((_, key), (view, _))| {
+            size_of::<(Kind, ObjectKey, FetchedView, Time)>()
                 + key.namespace.len()
                 + key.name.len()
                 + of_view(view)
@@ -43,19 +50,33 @@ impl FetchedObjects {
     }
 
     pub(crate) fn get(&self, kind: &Kind, key: &ObjectKey) -> Option<&FetchedView> {
-        self.answers.get(&(kind.clone(), key.clone()))
+        let answer = self.answers.get(&(kind.clone(), key.clone()))?;
+        Some(&answer.0)
     }
 
-    /// Adds the API server's answer about an object: its JSON, `None` if there is no such object,
-    /// or why that is not known.
-    pub fn add(&mut self, asked: &UnwatchedObject, answer: Result<Option<String>, ReadFailure>) {
+    /// Those that still count.
+    pub(crate) fn at(mut self, now: Time) -> Self {
+        let age = |asked: Time| now.saturating_sub(asked);
+        self.answers
+            .retain(|_, (_, asked)| age(*asked) <= FETCHED_FOR);
+        self
+    }
+
+    /// Adds the API server's answer about an object, which was asked for at this time or later: its
+    /// JSON, `None` if there is no such object, or why that is not known.
+    pub fn add(
+        &mut self,
+        asked: &UnwatchedObject,
+        answer: Result<Option<String>, ReadFailure>,
+        at: Time,
+    ) {
         let view = match answer {
             Ok(None) => Ok(None),
             Ok(Some(json)) => asked.view(&json).map(Some),
             Err(failure) => Err(failure.to_string().into()),
         };
         let key = (asked.kind.clone(), asked.key.clone());
-        self.answers.insert(key, view);
+        self.answers.insert(key, (view, at));
     }
 }
 

@@ -312,7 +312,7 @@ impl Keys {
             is_self_triggered,
             goes_on,
         } = self.ready.due.begin(&taken.key);
-        let fetched = self.records.take_fetched(&taken.key, now);
+        let fetched = self.records.take_fetched(&taken.key).at(now);
         // What has changed since may speak of other objects, which have come after the answers.
         let fetched = Some(fetched).filter(|_| goes_on).unwrap_or_default();
         TakenKey {
@@ -570,7 +570,7 @@ impl Keys {
     fn fetched(&mut self, held: &RunningKey, fetched: FetchedObjects, present: Present<'_>) {
         let (key, now) = (&held.request.key, present.now);
         if present.installed.is_of(held) {
-            self.records.set_fetched(key, fetched, now);
+            self.records.set_fetched(key, fetched);
         }
         self.ready.due.asked(key, held.priority, now);
         self.give_back(held, now);

@@ -31,10 +31,6 @@ const CONTRADICTED: Backoff = Backoff {
     max: Duration::from_secs(10),
 };
 
-/// How long what was fetched for a key is good for its next run, which may have to wait: for a
-/// thread, or for the operator who has paused the plugin. After that it is fetched again.
-const FETCHED_FOR: Duration = Duration::from_secs(300);
-
 /// Maximum memory of what was fetched for the keys of one plugin in bytes.
 const MAX_FETCHED_BYTES: usize = if cfg!(test) { 4 << 10 } else { 64 << 20 };
 
@@ -53,8 +49,8 @@ struct KeyRecord {
     effects: Box<[Effect]>,
     /// What the key's last outcome asked to be kept for its next run.
     memo: Option<Arc<str>>,
-    /// What was fetched for the key's next run, and when.
-    fetched: Option<Box<(FetchedObjects, Time)>>,
+    /// What was fetched for the key's next run.
+    fetched: Option<Box<FetchedObjects>>,
 }
 
 impl KeyRecord {
@@ -202,26 +198,24 @@ impl KeyRecords {
 
     /// Sets what the key's next run is told of the objects that it has asked about. Without room to
     /// keep it that run asks again; what no other key leaves room for is kept all the same.
-    pub fn set_fetched(&mut self, key: &SubjectKey, fetched: FetchedObjects, now: Time) {
-        drop(self.take_fetched(key, now));
+    pub fn set_fetched(&mut self, key: &SubjectKey, fetched: FetchedObjects) {
+        drop(self.take_fetched(key));
         let bytes = fetched.size();
         if self.fetched_bytes == 0 || self.fetched_bytes + bytes <= MAX_FETCHED_BYTES {
             self.fetched_bytes += bytes;
-            let fetched = Some(Box::new((fetched, now)));
+            let fetched = Some(Box::new(fetched));
             self.change(key, |record| record.fetched = fetched);
         }
     }
 
-    /// Takes what the key's next run is told of the objects that it has asked about: nothing if
-    /// that was too long ago.
-    pub fn take_fetched(&mut self, key: &SubjectKey, now: Time) -> FetchedObjects {
+    /// Takes what the key's next run is told of the objects that it has asked about.
+    pub fn take_fetched(&mut self, key: &SubjectKey) -> FetchedObjects {
         if self.get(key).is_none() {
             return FetchedObjects::default();
         }
         let fetched = self.change(key, |record| record.fetched.take());
         self.fetched_bytes -= fetched_size(fetched.as_deref());
-        let fetched = fetched.filter(|fetched| now.saturating_sub(fetched.1) <= FETCHED_FOR);
-        fetched.map(|fetched| fetched.0).unwrap_or_default()
+        fetched.map(|fetched| *fetched).unwrap_or_default()
     }
 
     /// Forgets the memos of all keys, and what was fetched for them.
@@ -272,8 +266,8 @@ fn size(effects: &[Effect]) -> usize {
     size_of_val(effects) + effects.iter().map(of_texts).sum::<usize>()
 }
 
-fn fetched_size(fetched: Option<&(FetchedObjects, Time)>) -> usize {
-    fetched.map_or(0, |(fetched, _)| fetched.size())
+fn fetched_size(fetched: Option<&FetchedObjects>) -> usize {
+    fetched.map_or(0, FetchedObjects::size)
 }
 
 fn memo_size(memo: Option<&Arc<str>>) -> usize {
@@ -329,34 +323,27 @@ mod tests {
     }
 
     #[test]
-    fn fetched_objects_beyond_the_limit_are_not_kept_and_old_ones_are_not_told() {
+    fn fetched_objects_beyond_the_limit_are_not_kept() {
         let mut all = KeyRecords::default();
         let fetched = || {
             let mut fetched = FetchedObjects::default();
             let asked = UnwatchedObject::of(Kind::new("a.b", "v1", "C"), key(0).object);
             let why = ReadFailure::NoAnswer("x".repeat(MAX_FETCHED_BYTES / 2));
-            fetched.add(&asked, Err(why));
+            fetched.add(&asked, Err(why), Time::ZERO);
             fetched
         };
-        let (start, late) = (Time::ZERO, FETCHED_FOR + Duration::from_nanos(1));
         for number in 0..3 {
-            all.set_fetched(&key(number), fetched(), start);
+            all.set_fetched(&key(number), fetched());
         }
-        assert_eq!(all.take_fetched(&key(0), FETCHED_FOR).len(), 1);
-        assert_eq!(all.take_fetched(&key(0), start).len(), 0, "it is told once");
-        assert_eq!(
-            all.take_fetched(&key(1), start).len(),
-            0,
-            "there was no room"
-        );
-        all.set_fetched(&key(1), fetched(), start);
-        assert_eq!(all.take_fetched(&key(1), late).len(), 0, "it is too old");
-        all.set_fetched(&key(1), fetched(), start);
+        assert_eq!(all.take_fetched(&key(0)).len(), 1);
+        assert_eq!(all.take_fetched(&key(0)).len(), 0, "it is told once");
+        assert_eq!(all.take_fetched(&key(1)).len(), 0, "there was no room");
+        all.set_fetched(&key(1), fetched());
         all.forget_memos();
         assert_eq!((all.fetched_bytes, all.of.len()), (0, 0));
-        all.set_fetched(&key(1), fetched(), start);
+        all.set_fetched(&key(1), fetched());
         all.forget(&key(1));
-        all.set_fetched(&key(1), fetched(), start);
+        all.set_fetched(&key(1), fetched());
         all.retain(|_| false);
         assert_eq!((all.fetched_bytes, all.of.len()), (0, 0));
     }

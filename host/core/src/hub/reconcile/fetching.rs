@@ -41,7 +41,7 @@ impl Fetching {
     pub fn answered(self, answers: Vec<Result<Option<String>, ReadFailure>>) -> Finished {
         let Unfetched { mut known, objects } = self.unfetched;
         for (asked, answer) in objects.iter().zip(answers) {
-            known.add(asked, answer);
+            known.add(asked, answer, self.held.started);
         }
         Finished::fetched(self.held, known)
     }

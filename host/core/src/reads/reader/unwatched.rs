@@ -37,8 +37,8 @@ impl Reader {
         served.can_only_be_got().then_some((pattern, served.kind))
     }
 
-    /// One object that no watch brings, as the API server had it a moment before this run. That is
-    /// no recorded read: nothing tells of a change.
+    /// One object that no watch brings, as the API server had it not long before this run
+    /// ([`FETCHED_FOR`](crate::reads::fetched)). That is no recorded read: nothing tells of a change.
     pub(super) fn get_unwatched(
         &mut self,
         pattern: &PatternScope,

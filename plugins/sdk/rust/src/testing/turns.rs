@@ -88,7 +88,8 @@ impl FakeCluster {
             }
             fetched = known;
             for object in &asked {
-                fetched.add(object, Ok(self.on_server(&object.kind, &object.key)));
+                let answer = self.on_server(&object.kind, &object.key);
+                fetched.add(object, Ok(answer), self.now);
             }
         }
     }

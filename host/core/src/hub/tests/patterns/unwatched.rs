@@ -3,6 +3,7 @@
 use super::super::loops::write_again;
 use super::*;
 use crate::model::query::Confirmation;
+use crate::reads::fetched::FETCHED_FOR;
 
 /// A kind that is served with `get` alone.
 fn report() -> ServedKind {
@@ -311,6 +312,28 @@ fn what_was_fetched_before_is_told_when_more_is_asked_about() {
     assert!(rig.fetch(Ok(None)).ends_with("/y"));
     rig.run();
     assert_eq!(*seen.lock().unwrap(), ["nothing nothing"]);
+}
+
+#[test]
+fn an_answer_that_is_too_old_is_asked_for_again_and_the_others_count() {
+    let (mut rig, seen) = rig(vec![report()], |reader| {
+        let one = get(reader, "Report", "x")?;
+        Ok(one + " " + &get(reader, "Report", "y")?)
+    });
+    rig.fetch(Ok(None));
+    rig.now += FETCHED_FOR / 2;
+    let fetching = rig.fetching();
+    rig.now += FETCHED_FOR / 2;
+    rig.hub.finished(fetching.answered(vec![Ok(None)]), rig.now);
+    rig.now += Duration::from_nanos(1);
+    let asked = rig.fetch(Ok(Some(json("x", r#""team":"red""#))));
+    assert!(asked.ends_with("/x"), "{asked}");
+    rig.run();
+    let seen = seen.lock().unwrap();
+    assert!(
+        seen[0].contains("red") && seen[0].ends_with(" nothing"),
+        "{seen:?}"
+    );
 }
 
 #[test]
