@@ -13,6 +13,10 @@ pub const MAX_READ_BYTES: usize = 1024 * 1024;
 /// Each is a request.
 pub const MAX_FETCHED: usize = 100;
 
+/// With answers of this many bytes no further such object is fetched for a reconcile. The last
+/// answer may go beyond it.
+pub const MAX_FETCHED_BYTES: usize = 16 * 1024 * 1024;
+
 /// The maximum number of conditions in one selector.
 pub const MAX_CONDITIONS: usize = 100;
 /// The maximum number of values in all conditions of one selector.
@@ -71,6 +75,13 @@ pub enum ReadError {
     /// The reconcile has asked about too many such objects. The guest is stopped.
     #[error("more than {MAX_FETCHED} objects of kinds that cannot be watched, in one reconcile")]
     TooManyFetched,
+    /// What has been fetched for the reconcile is too much. The guest is stopped.
+    #[error(
+        "the objects of kinds that cannot be watched take more than {} MiB in one reconcile; \
+         read fewer of them, or name fewer of their fields",
+        MAX_FETCHED_BYTES >> 20
+    )]
+    TooMuchFetched,
     /// A pattern where only a kind can stand. The guest is stopped.
     #[error("{0} is a pattern: it can be listed, and no single object of it be read")]
     Pattern(Kind),

@@ -67,9 +67,9 @@ pub mod pilothouse {
         /// that does so first is ended and not counted, and its key runs again with the answer, which holds
         /// for that one run. The answer is newer than all that the plugin had read when it asked: if any of
         /// that has changed before the key runs again, or five minutes have passed, the object is fetched
-        /// anew. At most 100 such objects in one reconcile. Nothing wakes the key when they change: who
-        /// needs to know asks to be run again. They cannot be part of `confirm`: the server itself has
-        /// answered.
+        /// anew. At most 100 such objects, and about 16 MiB of them, in one reconcile. Nothing wakes the key
+        /// when they change: who needs to know asks to be run again. They cannot be part of `confirm`: the
+        /// server itself has answered.
         ///
         /// There is an end to what the host remembers. A plugin whose reads take more than 64 MiB (some
         /// 350,000), and a key with more than 64 selectors that name no label an object must have, is

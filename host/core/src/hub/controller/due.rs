@@ -1,6 +1,8 @@
 //! The keys that one plugin is to run: those in its queue, those of a sweep, and what has queued
 //! them.
 
+use std::time::Duration;
+
 use super::changed::KeyedChange;
 use super::loops::{Begun, LoopingKey, Loops, WrittenState};
 use super::sweep::{Sweep, SweepStep};
@@ -234,11 +236,12 @@ impl DueKeys {
         self.loops.begin(key)
     }
 
-    /// A run has only asked about objects that no watch brings. The key runs again, with this
-    /// priority, and goes on with the reconcile unless something else queues it before.
-    pub fn asked(&mut self, key: &SubjectKey, priority: Priority, now: Time) {
+    /// A run has only asked about objects that no watch brings. The key runs again after this
+    /// delay, with this priority, and goes on with the reconcile unless something else queues it
+    /// before.
+    pub fn asked(&mut self, key: &SubjectKey, delay: Duration, priority: Priority, now: Time) {
         self.loops.asked(key);
-        self.add(key, priority, now);
+        self.queue.add_after(key, delay, priority, now);
     }
 
     /// The outcome of a running key is known. If it is settled, what it writes does not queue the

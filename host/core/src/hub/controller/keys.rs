@@ -30,6 +30,10 @@ use crate::plan::execution::Executed;
 use crate::queue::{LOW, NORMAL, Priority, Taken, Time};
 use crate::reads::fetched::FetchedObjects;
 
+/// After this a key runs again whose answers there was no room to keep: by then others have been
+/// told theirs.
+const NO_ROOM: Duration = Duration::from_secs(1);
+
 /// See the module's documentation.
 pub(super) struct Keys {
     ready: ReadyKeys,
@@ -569,10 +573,12 @@ impl Keys {
     /// version does that, which may see other fields.
     fn fetched(&mut self, held: &RunningKey, fetched: FetchedObjects, present: Present<'_>) {
         let (key, now) = (&held.request.key, present.now);
-        if present.installed.is_of(held) {
-            self.records.set_fetched(key, fetched);
-        }
-        self.ready.due.asked(key, held.priority, now);
+        let is_told = present.installed.is_of(held);
+        let delay = match is_told && !self.records.set_fetched(key, fetched) {
+            true => NO_ROOM,
+            false => Duration::ZERO,
+        };
+        self.ready.due.asked(key, delay, held.priority, now);
         self.give_back(held, now);
     }
 

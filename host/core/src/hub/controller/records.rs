@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::model::outcome::{Effect, shorten};
 use crate::model::subject_key::SubjectKey;
-use crate::queue::Time;
 use crate::queue::backoff::Backoff;
+use crate::reads::error::MAX_FETCHED_BYTES;
 use crate::reads::fetched::FetchedObjects;
 
 /// Maximum memory of the effects of one plugin in bytes. A plugin can ask for a hundred Events for
@@ -31,8 +31,10 @@ const CONTRADICTED: Backoff = Backoff {
     max: Duration::from_secs(10),
 };
 
-/// Maximum memory of what was fetched for the keys of one plugin in bytes.
-const MAX_FETCHED_BYTES: usize = if cfg!(test) { 4 << 10 } else { 64 << 20 };
+/// Maximum memory of what was fetched for the keys of one plugin that wait to be told, in bytes.
+/// What one key is told is about half of it at most ([`MAX_FETCHED_BYTES`] and one answer), so that
+/// there is room for it at last. What running keys were told comes on top.
+const MAX_KEPT_BYTES: usize = 4 * MAX_FETCHED_BYTES;
 
 /// What is remembered of one key. Most keys have nothing to remember, and no record.
 #[derive(Debug, Default)]
@@ -196,16 +198,18 @@ impl KeyRecords {
         self.change(key, |record| record.memo = memo);
     }
 
-    /// Sets what the key's next run is told of the objects that it has asked about. Without room to
-    /// keep it that run asks again; what no other key leaves room for is kept all the same.
-    pub fn set_fetched(&mut self, key: &SubjectKey, fetched: FetchedObjects) {
+    /// Sets what the key's next run is told of the objects that it has asked about. Returns whether
+    /// there is room to keep it. If not, that run asks again.
+    pub fn set_fetched(&mut self, key: &SubjectKey, fetched: FetchedObjects) -> bool {
         drop(self.take_fetched(key));
         let bytes = fetched.size();
-        if self.fetched_bytes == 0 || self.fetched_bytes + bytes <= MAX_FETCHED_BYTES {
+        let has_room = self.fetched_bytes + bytes <= MAX_KEPT_BYTES;
+        if has_room {
             self.fetched_bytes += bytes;
             let fetched = Some(Box::new(fetched));
             self.change(key, |record| record.fetched = fetched);
         }
+        has_room
     }
 
     /// Takes what the key's next run is told of the objects that it has asked about.
@@ -280,6 +284,7 @@ mod tests {
     use crate::hub::ReadFailure;
     use crate::model::key::{Kind, ObjectKey};
     use crate::model::outcome::{ActionResult, EffectVerb};
+    use crate::queue::Time;
     use crate::reads::fetched::UnwatchedObject;
 
     fn key(number: usize) -> SubjectKey {
@@ -328,16 +333,15 @@ mod tests {
         let fetched = || {
             let mut fetched = FetchedObjects::default();
             let asked = UnwatchedObject::of(Kind::new("a.b", "v1", "C"), key(0).object);
-            let why = ReadFailure::NoAnswer("x".repeat(MAX_FETCHED_BYTES / 2));
+            let why = ReadFailure::NoAnswer("x".repeat(MAX_KEPT_BYTES / 2 - 1024));
             fetched.add(&asked, Err(why), Time::ZERO);
             fetched
         };
-        for number in 0..3 {
-            all.set_fetched(&key(number), fetched());
-        }
+        let kept = [0, 1, 2].map(|number| all.set_fetched(&key(number), fetched()));
+        assert_eq!(kept, [true, true, false]);
         assert_eq!(all.take_fetched(&key(0)).len(), 1);
         assert_eq!(all.take_fetched(&key(0)).len(), 0, "it is told once");
-        assert_eq!(all.take_fetched(&key(1)).len(), 0, "there was no room");
+        assert_eq!(all.take_fetched(&key(2)).len(), 0, "there was no room");
         all.set_fetched(&key(1), fetched());
         all.forget_memos();
         assert_eq!((all.fetched_bytes, all.of.len()), (0, 0));

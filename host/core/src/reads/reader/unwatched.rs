@@ -3,7 +3,7 @@
 use crate::access::scope::{PatternScope, Scope};
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::served_kind::ServedKind;
-use crate::reads::error::{MAX_FETCHED, ReadError};
+use crate::reads::error::{MAX_FETCHED, MAX_FETCHED_BYTES, ReadError};
 use crate::reads::fetched::{FetchedObjects, UnwatchedObject};
 
 use super::{BYTES_PER_FUEL, FUEL_PER_READ, Reader, is_possible, spend};
@@ -77,6 +77,9 @@ impl Reader {
         }
         if self.fetched.len() + self.unfetched.len() >= MAX_FETCHED {
             return ReadError::TooManyFetched;
+        }
+        if self.fetched.size() >= MAX_FETCHED_BYTES {
+            return ReadError::TooMuchFetched;
         }
         self.unfetched.push(UnwatchedObject {
             kind: kind.clone(),

@@ -131,6 +131,7 @@ pub(super) fn read_error(error: &host::ReadError) -> ReadError {
         | Host::OutOfFuel
         | Host::TooMany
         | Host::TooManyFetched
+        | Host::TooMuchFetched
         | Host::TooLarge(_)
         | Host::Selector
         | Host::EmptyPage

@@ -314,6 +314,42 @@ fn what_was_fetched_before_is_told_when_more_is_asked_about() {
     assert_eq!(*seen.lock().unwrap(), ["nothing nothing"]);
 }
 
+/// A Report with a label of this many MiB.
+fn large(name: &str, mib: usize) -> String {
+    json(name, &format!(r#""l":"{}""#, "x".repeat(mib << 20)))
+}
+
+#[test]
+fn a_reconcile_is_told_of_sixteen_mebibytes_of_such_objects_and_asks_no_more() {
+    let (mut rig, seen) = rig(vec![report()], |reader| {
+        for name in ["x", "y", "z"] {
+            get(reader, "Report", name)?;
+        }
+        Ok(String::new())
+    });
+    rig.fetch(Ok(Some(large("x", 8))));
+    rig.fetch(Ok(Some(large("y", 8))));
+    rig.run();
+    let seen = seen.lock().unwrap();
+    assert!(seen[0].contains("more than 16 MiB"), "{seen:?}");
+}
+
+#[test]
+fn a_key_whose_answers_there_is_no_room_to_keep_asks_again_after_a_second() {
+    let (mut rig, seen) = rig(vec![report()], |reader| get(reader, "Report", "x"));
+    for name in ["b", "c", "d", "e"] {
+        rig.put(&service(), name, "");
+    }
+    for _ in 0..5 {
+        rig.fetch(Ok(Some(large("x", 14))));
+    }
+    assert_eq!(rig.run(), ["a", "b", "c", "d"]);
+    rig.now += Duration::from_secs(1);
+    rig.fetch(Ok(None));
+    assert_eq!(rig.run(), ["e"]);
+    assert_eq!(seen.lock().unwrap().len(), 5);
+}
+
 #[test]
 fn an_answer_that_is_too_old_is_asked_for_again_and_the_others_count() {
     let (mut rig, seen) = rig(vec![report()], |reader| {
