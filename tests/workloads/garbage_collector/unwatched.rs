@@ -54,7 +54,8 @@ async fn owned(rig: &WorkloadRig, name: &str, gadget: &Value) -> Result<()> {
 async fn what_an_owner_that_cannot_be_watched_has_left_is_collected() -> Result<()> {
     let rig = rig().await?;
     let parent = gadget(&rig, "parent", &[]).await?;
-    owned(&rig, "kept", &parent).await?;
+    let held = gadget(&rig, "held", &[]).await?;
+    owned(&rig, "kept", &held).await?;
     let mut missing = parent.clone();
     missing["metadata"]["uid"] = "missing".into();
     owned(&rig, "of-another", &missing).await?;
@@ -69,18 +70,13 @@ async fn what_an_owner_that_cannot_be_watched_has_left_is_collected() -> Result<
     let has_one = |it: &Value| it["metadata"]["ownerReferences"] == json!([owner(&other)]);
     rig.eventually("configmaps", "shared", "owned by one", has_one)
         .await?;
-    // The owner has been asked for twice by now, as it will be again.
+    // Nothing but `kept` has this owner, which is asked for again and again.
+    let held = format!("{}/held", gadgets(&rig));
     rig.proxy
-        .until_seen(
-            gets(GADGETS).under(&format!("{}/parent", gadgets(&rig))),
-            2,
-            PATIENCE,
-        )
+        .until_seen(gets(GADGETS).at(&held), 2, PATIENCE)
         .await?;
     rig.get("configmaps", "kept").await?;
-    rig.api()
-        .delete(&format!("{}/parent", gadgets(&rig)))
-        .await?;
+    rig.api().delete(&held).await?;
     until_gone(&rig, &rig.path("configmaps", "kept")).await?;
     let listed = rig.proxy.seen(lists(GADGETS)).len();
     assert_eq!(listed, 0, "nobody tries to list what cannot be listed");
@@ -124,29 +120,32 @@ fn nothing_said() -> Vec<Answer> {
 async fn nothing_is_collected_because_a_server_does_not_say_whether_its_owner_is_there()
 -> Result<()> {
     let mut rig = rig().await?;
-    let parent = gadget(&rig, "parent", &[]).await?;
+    let count = nothing_said().len();
+    let owner_of = |rig: &WorkloadRig, number: usize| format!("{}/owner-{number}", gadgets(rig));
     for (number, answer) in nothing_said().into_iter().enumerate() {
         let said = format!("{} {}", answer.status, answer.body);
+        let owner = gadget(&rig, &format!("owner-{number}"), &[]).await?;
         let fault = rig.proxy.on(gets(GADGETS)).answer(answer);
-        rig.proxy.forget();
-        let name = format!("kept-{number}");
-        owned(&rig, &name, &parent).await?;
+        owned(&rig, &format!("kept-{number}"), &owner).await?;
         let asked = gets(GADGETS).method(Method::GET);
+        let asked = asked.at(&owner_of(&rig, number));
         let seen = rig.proxy.until_seen(asked, 2, PATIENCE).await;
         seen.with_context(|| said.clone())?;
         until_seen(&rig, &format!("seen-{number}")).await?;
-        let kept = rig.get("configmaps", &name).await;
-        kept.with_context(|| said)?;
+        for number in 0..=number {
+            let kept = rig.get("configmaps", &format!("kept-{number}")).await;
+            kept.with_context(|| format!("kept-{number} after {said}"))?;
+        }
         fault.lift();
     }
     let log = rig.log();
     assert!(!log.contains("cannot reach"), "no outage: {log}");
-    rig.api()
-        .delete(&format!("{}/parent", gadgets(&rig)))
-        .await?;
+    for number in 0..count {
+        rig.api().delete(&owner_of(&rig, number)).await?;
+    }
     // Another host asks for all of them at once: this one waits longer each time.
     rig.start_host().await?;
-    for number in 0..nothing_said().len() {
+    for number in 0..count {
         until_gone(&rig, &rig.path("configmaps", &format!("kept-{number}"))).await?;
     }
     Ok(())
