@@ -30,8 +30,8 @@ use config::Config;
 use objects::{Claim, DeviceClaim, DeviceClass, Quota, Service};
 use pod_objects::Pod;
 
-/// More than by default, because each run decodes all pods of the namespace, with what their
-/// containers request.
+/// More than by default, because each run reads all pods of the namespace, and decodes what the
+/// containers request of each that is like no other.
 const FUEL: u64 = 4_000_000_000;
 const MEMORY: u64 = 256 << 20;
 

@@ -14,6 +14,7 @@ use crate::{claims, counts, device_claims, pods, services};
 pub const PAGE: std::num::NonZeroU32 = std::num::NonZeroU32::new(500).expect("it is not zero");
 
 /// What one object uses of what is limited.
+#[derive(Default)]
 pub struct Usage {
     amounts: Resources,
     /// The same as a text, by which an object that uses something else is told from before.

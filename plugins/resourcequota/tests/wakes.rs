@@ -187,7 +187,7 @@ fn a_quota_of_many_pods_rests() {
     assert_eq!(used(&cluster, "a"), "999");
 }
 
-/// What pods use that are alike is worked out once, and for no more than a thousand kinds of them.
+/// What pods use that are alike is worked out once, and remembered of no more than a thousand.
 #[test]
 fn each_pod_counts_by_its_own_deletion_whichever_others_are_like_it() {
     let asking = |name: &str, cpu: usize| {
