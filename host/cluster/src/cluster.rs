@@ -111,7 +111,8 @@ impl ApiCluster {
 
     /// Fetches one object as the server has it now (a quorum read), past every cache. Returns its
     /// JSON, or `None` if there is no such object. An account that may list a kind need not have
-    /// the right to get its objects one by one; then the object is listed by its name.
+    /// the right to get its objects one by one; then the object is listed by its name. So it is
+    /// after a 404 that does not name the object, which says nothing about it.
     pub async fn read(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<String>, ReadFailure> {
         self.fetcher.get(kind, key).await
     }

@@ -4087,9 +4087,9 @@ pub mod exports {
                     #[allow(async_fn_in_trait)]
                     fn describe() -> Json;
                     /// Look at the snapshot and say what should be done about one key. Must be pure: the same request
-                    /// on the same snapshot gives the same answer. It is called in a fresh instance, unless the
-                    /// operator has chosen to reuse instances: what is remembered from one call to the next makes it
-                    /// impure.
+                    /// on the same snapshot, with the same answers of the server about what no watch brings, gives the
+                    /// same answer. It is called in a fresh instance, unless the operator has chosen to reuse
+                    /// instances: what is remembered from one call to the next makes it impure.
                     ///
                     /// Random numbers that a language's runtime asks WASI for are the same each time for one key, and
                     /// cannot be computed outside of the host. They are good enough for names and hash tables; keys
