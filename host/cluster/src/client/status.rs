@@ -98,8 +98,9 @@ impl Status {
 
     /// True if this says that there is no object of this name. Another 404 says that nothing is
     /// served at the path, and has the same reason where it comes from the API machinery: only a
-    /// refusal that is about an object names it. So does one that client-go has made in an aggregated
-    /// server of an answer that is no Status, of the object that it asked for: it says so as a cause.
+    /// refusal that is about an object names it. So does one that client-go has made, in an
+    /// aggregated server, of an answer that is no Status to a request for the object: that has a
+    /// cause which says so.
     pub(crate) fn is_absence_of(&self, name: &str) -> bool {
         let mut causes = self.causes.iter();
         let is_made_up = causes.any(|cause| cause.reason == "UnexpectedServerResponse");

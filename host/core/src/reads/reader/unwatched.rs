@@ -38,7 +38,8 @@ impl Reader {
     }
 
     /// One object that no watch brings, as the API server had it not long before this run
-    /// ([`FETCHED_FOR`](crate::reads::fetched)). That is no recorded read: nothing tells of a change.
+    /// ([`FETCHED_FOR`](crate::reads::fetched)). That is no recorded read: nothing tells of a
+    /// change.
     pub(super) fn get_unwatched(
         &mut self,
         pattern: &PatternScope,
