@@ -189,7 +189,7 @@ impl Keys {
             snapshot,
             now,
         } = present;
-        for subject in installed.subjects().iter() {
+        for subject in installed.subjects().concerned_by(changed.informer) {
             self.ready.due.note_change(subject, changed);
         }
         let touched = self.reads.touched(installed, snapshot, changed);
@@ -217,7 +217,7 @@ impl Keys {
         priority: Priority,
         now: Time,
     ) {
-        let own = installed.subjects().iter();
+        let own = installed.subjects().concerned_by(informer);
         let own = own.filter(|subject| subject.may_be(informer, key));
         let own = own.map(|subject| subject.key(key.clone()));
         let readers = self.reads.about(installed.origin(informer), key);
