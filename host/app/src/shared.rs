@@ -428,6 +428,7 @@ mod tests {
         let running = state.hub.next(SECOND, 0);
         assert!(matches!(running, Next::Run(_)));
         let due = state.hub.next_time(SECOND).expect("it resyncs");
+        assert!(due > SECOND, "there is nothing to do before");
         assert!(state.needs_worker(SECOND), "nobody looks then");
         state.look_at = Some(due);
         assert!(!state.needs_worker(SECOND));

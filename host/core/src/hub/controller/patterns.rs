@@ -9,7 +9,7 @@
 //!
 //! Thousands of kinds may come at once, each with a list of its own, while the hub is locked. So
 //! what is done for one list does not take longer with more kinds, and what does is done once for
-//! all of them.
+//! all of them. One thing does: the scope is copied if a reconcile that runs has it, too.
 
 mod settling;
 
