@@ -17,8 +17,8 @@
 //! Of other objects a client knows what it was told last, and they may change between that and its
 //! write. So these are set apart and counted, and are no violations:
 //!
-//! - what was so when the server last answered the host's question about it, if that was at most
-//!   two seconds before the write: an owner that waited, a pod that did not use the claim, and for
+//! - what was so when the server answered a question of the host about it, if that was at most two
+//!   seconds before the write: an owner that waited, a pod that did not use the claim, and for
 //!   a deletion that names the object but no version, the object's owners, finalizers and deletion;
 //! - what the watches had not told the host for two seconds: of a dependent, that an owner orphans
 //!   no more, and that another owner or the dependents of an object are no longer there. Upstream
@@ -231,7 +231,7 @@ impl Judge<'_> {
         })
     }
 
-    /// Whether an owner waited when the server last answered a question of the host about it.
+    /// Whether an owner waited when the server answered a question of the host about it.
     fn waited(&self, owner: &Owner, dependent: &Facts, before: Instant) -> bool {
         let Some(kind) = KindOf::named(&owner.api_version, &owner.kind) else {
             return false;
@@ -241,19 +241,22 @@ impl Judge<'_> {
     }
 
     /// Whether this was so of the object of a write that names no version of it when the server
-    /// last answered a question of the host about the object.
+    /// answered a question of the host about the object.
     fn was_meant(&self, facts: &Facts, write: &Write, is_so: impl Fn(&Facts) -> bool) -> bool {
         write.version.is_none() && self.had(&facts.path(), &facts.uid, write.at, is_so)
     }
 
-    /// Whether this was so of an object when the server last answered a question of the host about
-    /// it, shortly before.
+    /// Whether this was so of an object when the server answered a question of the host about it,
+    /// shortly before. Several keys may ask about one object, so a later answer to another of them
+    /// does not make this one be no longer on its way.
     fn had(&self, path: &str, uid: &str, before: Instant, is_so: impl Fn(&Facts) -> bool) -> bool {
-        let answered = self.witness.last_get(path, before);
-        let answered = answered.filter(|answered| is_fresh(answered.at, before));
-        let found = answered.and_then(|answered| answered.found.as_ref());
-        let then = found.and_then(|(found, version)| self.history.at(found, *version));
-        then.is_some_and(|then| then.uid == uid && is_so(&then))
+        let mut answers = self.witness.gets(path, before);
+        answers.any(|answered| {
+            let then = answered.found.as_ref();
+            let then = then.and_then(|(found, version)| self.history.at(found, *version));
+            is_fresh(answered.at, before)
+                && then.is_some_and(|then| then.uid == uid && is_so(&then))
+        })
     }
 
     /// Whether the watches had told the host for two seconds that this is so of an object, since it

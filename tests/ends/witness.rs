@@ -205,16 +205,16 @@ impl Witness {
         fits.max_by_key(|write| write.fit(change))
     }
 
-    /// The last answer to a question about an object before this time.
-    pub fn last_get(&self, path: &str, before: Instant) -> Option<&Answered> {
-        let mut gets = self.gets.get(path)?.iter();
-        gets.rfind(|get| get.at < before)
+    /// The answers to questions about an object before this time.
+    pub fn gets(&self, path: &str, before: Instant) -> impl Iterator<Item = &Answered> {
+        let gets = self.gets.get(path).into_iter().flatten();
+        gets.filter(move |get| get.at < before)
     }
 
-    /// The last list of pods before this time: when it was asked for, and its version.
-    pub fn last_list(&self, path: &str, before: Instant) -> Option<(Instant, u64)> {
-        let mut lists = self.lists.get(path)?.iter();
-        lists.rfind(|(at, _)| *at < before).copied()
+    /// The lists of pods before this time: when each was asked for, and its version.
+    pub fn lists(&self, path: &str, before: Instant) -> impl Iterator<Item = (Instant, u64)> {
+        let lists = self.lists.get(path).into_iter().flatten();
+        lists.copied().filter(move |(at, _)| *at < before)
     }
 
     /// When the host's watches have told it of this version of an object, or of a later one.

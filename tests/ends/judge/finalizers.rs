@@ -112,29 +112,28 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether this pod did not use the claim when the server last answered the host's question for
+    /// Whether this pod did not use the claim when the server answered a question of the host for
     /// such pods, shortly before: a list of the pods, or for the pod for which the claim is made,
     /// that pod.
     fn was_no_user(&self, pod: &Facts, claim: &Facts, before: Instant) -> bool {
         let named = pod.pod.as_ref();
         let is_named = named.is_some_and(|pod| pod.claims.contains(&claim.name));
         let path = pod.path();
-        let version = if is_named {
-            let collection = path
-                .rsplit_once('/')
-                .map_or("", |(collection, _)| collection);
-            let listed = self.witness.last_list(collection, before);
-            listed
-                .filter(|(at, _)| is_fresh(*at, before))
-                .map(|(_, version)| version)
-        } else {
-            let answered = self.witness.last_get(&path, before);
-            let answered = answered.filter(|answered| is_fresh(answered.at, before));
-            let found = answered.map(|answered| &answered.found);
-            // Without the pod, or with another one of its name, nobody used the claim.
-            found.map(|found| found.as_ref().map_or(0, |(_, version)| *version))
+        let is_fresh = |at: Instant| is_fresh(at, before);
+        let was_none = |version: u64| {
+            let then = self.history.at(&pod.uid, version);
+            !then.is_some_and(|then| then.uses(claim))
         };
-        let then = version.map(|version| self.history.at(&pod.uid, version));
-        then.is_some_and(|then| !then.is_some_and(|then| then.uses(claim)))
+        if is_named {
+            let (collection, _) = path.rsplit_once('/').unwrap_or_default();
+            let mut listed = self.witness.lists(collection, before);
+            return listed.any(|(at, version)| is_fresh(at) && was_none(version));
+        }
+        let mut answers = self.witness.gets(&path, before);
+        answers.any(|answered| {
+            // Without the pod, or with another one of its name, nobody used the claim.
+            let version = answered.found.as_ref().map_or(0, |(_, version)| *version);
+            is_fresh(answered.at) && was_none(version)
+        })
     }
 }

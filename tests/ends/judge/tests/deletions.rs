@@ -188,11 +188,18 @@ fn an_owner_that_waited_without_the_host_asking_is_not_set_apart() {
 }
 
 #[test]
-fn an_owner_that_did_not_wait_when_the_host_asked_last_is_not_set_apart() {
+fn an_owner_that_did_not_wait_when_the_host_asked_is_not_set_apart() {
+    let story = Story::of(&[&Thing::waiting("owner").with(HOLD), &dependent()]);
+    let story = story.unknown(&owner().with(HOLD).dying()).asks(&owner());
+    story.deletes(&dependent(), None).breaks(KEEPS);
+}
+
+#[test]
+fn an_answer_to_another_key_does_not_hide_the_one_before() {
     let story = Story::of(&[&Thing::waiting("owner").with(HOLD), &dependent()]);
     let story = story.asks(&owner()).unknown(&owner().with(HOLD).dying());
     let story = story.asks(&owner());
-    story.deletes(&dependent(), None).breaks(KEEPS);
+    story.deletes(&dependent(), None).sets_apart(WAITED);
 }
 
 #[test]
