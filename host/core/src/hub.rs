@@ -627,8 +627,7 @@ impl Hub {
 
     /// The next key to run: a key of the plugin that has used the least of the workers' time.
     pub fn next(&mut self, now: Time, wall_clock_ms: u64) -> Next {
-        loop {
-            self.settle(now);
+        while self.settle(now) {
             let threads = self.threads(now);
             let ready = self.controllers.iter_mut().filter(|(_, controller)| {
                 controller.is_ready(&self.snapshot, &self.doubts, threads, now)
@@ -661,27 +660,26 @@ impl Hub {
     /// a later time, if nothing changes before; `None`, if only a change brings something. While
     /// the hub [drains](Self::drain), it is always now: somebody waits for its end.
     pub fn next_time(&mut self, now: Time) -> Option<Time> {
-        self.settle(now);
-        let threads = self.threads(now);
-        let mut controllers = self.controllers.values();
-        let is_ready = controllers
-            .any(|controller| controller.is_ready(&self.snapshot, &self.doubts, threads, now));
-        match is_ready || self.is_draining {
+        match self.settle(now) || self.is_draining {
             true => Some(now),
             false => self.idle_until(now),
         }
     }
 
-    /// Brings up to date what passes with time, and which plugins have something to run.
-    fn settle(&mut self, now: Time) {
+    /// Brings up to date what passes with time, and which plugins have something to run. Returns
+    /// whether one has.
+    fn settle(&mut self, now: Time) -> bool {
         self.settle_kinds(Listed::Nothing, now);
         self.settle_gains(now);
         let threads = self.threads(now);
+        let mut is_any_ready = false;
         for controller in self.controllers.values_mut() {
             controller.resync(&self.snapshot, now);
             let is_ready = controller.is_ready(&self.snapshot, &self.doubts, threads, now);
             controller.turns.update(is_ready, self.floor);
+            is_any_ready |= is_ready;
         }
+        is_any_ready
     }
 
     /// When something may have to be done, if there is nothing now and nothing changes.

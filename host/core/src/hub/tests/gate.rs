@@ -6,16 +6,19 @@ use super::*;
 pub(super) fn run_writing(rig: &mut Rig, kind: Kind, name: &str, trace: Trace) {
     let reconcile = rig.take().unwrap();
     let writing = rig.ran(reconcile);
-    let accepted = vec![AcceptedWrite {
-        kind,
-        key: ObjectKey::new("default", name),
-        trace,
-    }];
-    let executed = Executed {
-        accepted,
+    rig.end(writing, having_written(kind, name, trace));
+}
+
+/// One write that the server has accepted.
+pub(super) fn having_written(kind: Kind, name: &str, trace: Trace) -> Executed {
+    Executed {
+        accepted: vec![AcceptedWrite {
+            kind,
+            key: ObjectKey::new("default", name),
+            trace,
+        }],
         ..Executed::default()
-    };
-    rig.end(writing, executed);
+    }
 }
 
 #[test]

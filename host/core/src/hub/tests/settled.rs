@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
 
-use super::gate::run_writing;
+use super::gate::{having_written, run_writing};
 use super::*;
 
 fn settled(mut outcome: Outcome) -> Outcome {
@@ -24,7 +24,7 @@ fn next_version(rig: &Rig) -> Trace {
 }
 
 /// A rig whose key "web" has written the pod "x" at the version of the next change, and is settled.
-fn having_written() -> Rig {
+fn settled_rig() -> Rig {
     let mut rig = Rig::with(manifest("p"), lists_and_is_settled);
     rig.put(&service(), "web", "");
     let shown = next_version(&rig);
@@ -34,7 +34,7 @@ fn having_written() -> Rig {
 
 #[test]
 fn what_a_settled_outcome_has_written_runs_its_key_no_more() {
-    let mut rig = having_written();
+    let mut rig = settled_rig();
     rig.put(&pod(), "x", r#""app":"web""#);
     assert_eq!(rig.run(), NONE);
     rig.put(&pod(), "x", r#""app":"web","by":"another""#);
@@ -43,7 +43,7 @@ fn what_a_settled_outcome_has_written_runs_its_key_no_more() {
 
 #[test]
 fn what_it_has_written_runs_other_keys() {
-    let mut rig = having_written();
+    let mut rig = settled_rig();
     rig.put(&service(), "app", "");
     assert_eq!(rig.run(), ["app"]);
     rig.put(&service(), "app", r#""touched":"yes""#);
@@ -65,16 +65,7 @@ fn a_watch_that_is_faster_than_the_answer_makes_no_difference() {
         if !is_own {
             rig.put(&pod(), "x", r#""app":"web","by":"another""#);
         }
-        let accepted = AcceptedWrite {
-            kind: pod(),
-            key: ObjectKey::new("default", "x"),
-            trace: shown,
-        };
-        let executed = Executed {
-            accepted: vec![accepted],
-            ..Executed::default()
-        };
-        rig.end(writing, executed);
+        rig.end(writing, having_written(pod(), "x", shown));
         let expected: &[&str] = if is_own { &[] } else { &["web"] };
         assert_eq!(rig.run(), expected);
     }
@@ -97,14 +88,9 @@ fn an_outcome_with_a_failed_write_is_not_settled() {
     rig.put(&service(), "web", "");
     let reconcile = rig.take().unwrap();
     let writing = rig.ran(reconcile);
-    let accepted = AcceptedWrite {
-        kind: pod(),
-        key: ObjectKey::new("default", "x"),
-        trace: next_version(&rig),
-    };
     let executed = Executed {
-        accepted: vec![accepted],
-        ..refused()
+        failure: refused().failure,
+        ..having_written(pod(), "x", next_version(&rig))
     };
     rig.end(writing, executed);
     rig.put(&pod(), "x", r#""app":"web""#);
@@ -124,15 +110,7 @@ fn what_is_deleted_before_a_watch_brings_it_runs_its_key() {
         rig.put(&service(), "web", "");
         let reconcile = rig.take().unwrap();
         let writing = rig.ran(reconcile);
-        let accepted = AcceptedWrite {
-            kind: pod(),
-            key: ObjectKey::new("default", "x"),
-            trace: next_version(&rig),
-        };
-        let executed = Executed {
-            accepted: vec![accepted],
-            ..Executed::default()
-        };
+        let executed = having_written(pod(), "x", next_version(&rig));
         rig.version += 2;
         let id = rig.id(&pod());
         if is_list_faster {
@@ -156,7 +134,7 @@ fn what_is_deleted_before_a_watch_brings_it_runs_its_key() {
 
 #[test]
 fn a_list_that_shows_what_it_has_written_runs_it() {
-    let mut rig = having_written();
+    let mut rig = settled_rig();
     let object = rig.object(&pod(), "x", r#""app":"web","by":"another""#);
     let listing = Listing {
         objects: vec![object],
@@ -187,7 +165,7 @@ fn the_time_that_a_settled_outcome_asks_for_stays() {
 
 #[test]
 fn a_state_that_is_written_again_after_a_rollback_is_somebody_elses() {
-    let mut rig = having_written();
+    let mut rig = settled_rig();
     let listing = Listing {
         resource_version: ResourceVersion::new("1"),
         is_rollback: true,
@@ -439,16 +417,11 @@ impl Story {
                 self.rig.end(*writing, executed);
             }
             Run::Written(writing, trace) => {
-                let accepted = AcceptedWrite {
-                    kind: pod(),
-                    key: writing.held.request.key.object.clone(),
-                    trace,
-                };
+                let name = &writing.held.request.key.object.name;
                 let failure = if is_well { None } else { refused().failure };
                 let executed = Executed {
-                    accepted: vec![accepted],
                     failure,
-                    ..Executed::default()
+                    ..having_written(pod(), name, trace)
                 };
                 self.rig.end(*writing, executed);
             }
