@@ -12,3 +12,23 @@ mod writes;
 
 use story::Story;
 pub use thing::Thing;
+
+/// An owner that waits for its dependents.
+fn waiting() -> Thing {
+    Thing::waiting("owner")
+}
+
+/// An owner that orphans them.
+fn orphaning() -> Thing {
+    Thing::orphaning("owner")
+}
+
+/// A dependent that blocks the owner that waits.
+fn blocker() -> Thing {
+    Thing::config("dependent").blocking(&waiting())
+}
+
+/// A dependent that does not block.
+fn follower() -> Thing {
+    Thing::config("dependent").owned_by(&waiting())
+}

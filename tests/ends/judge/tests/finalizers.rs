@@ -2,29 +2,12 @@
 
 use std::time::Duration;
 
-use super::{Story, Thing};
+use super::{Story, Thing, blocker, follower, orphaning, waiting};
 use crate::facts::{FOREGROUND, HOLD, ORPHAN};
 use crate::judge::{FOREGROUND_ENDS, ORPHAN_ENDS};
 
 const THERE: &str = "its dependent is there";
 const UNTOLD: &str = "the watches had not told of the dependent";
-
-fn waiting() -> Thing {
-    Thing::waiting("owner")
-}
-
-fn orphaning() -> Thing {
-    Thing::orphaning("owner")
-}
-
-fn blocker() -> Thing {
-    Thing::config("dependent").blocking(&waiting())
-}
-
-/// A dependent that does not block.
-fn follower() -> Thing {
-    Thing::config("dependent").owned_by(&waiting())
-}
 
 #[test]
 fn an_owner_that_waits_goes_when_it_has_no_dependents() {

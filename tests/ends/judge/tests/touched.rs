@@ -3,29 +3,12 @@
 use http::Method;
 use serde_json::json;
 
-use super::{Story, Thing};
+use super::{Story, Thing, blocker, follower, orphaning, waiting};
 use crate::facts::{FOREGROUND, HOLD, ORPHAN, PROTECTION};
 use crate::judge::FOREGROUND_ENDS;
 
 const THERE: &str = "its dependent is there";
 const AGAINST: &str = "the server removed it though the patch named other finalizers";
-
-fn waiting() -> Thing {
-    Thing::waiting("owner")
-}
-
-fn orphaning() -> Thing {
-    Thing::orphaning("owner")
-}
-
-fn blocker() -> Thing {
-    Thing::config("dependent").blocking(&waiting())
-}
-
-/// A dependent that does not block.
-fn follower() -> Thing {
-    Thing::config("dependent").owned_by(&waiting())
-}
 
 #[test]
 fn the_finalizer_of_somebody_else_stays() {
